@@ -16,7 +16,21 @@ class Code(NamedTuple):
 
 CODES: dict[str, Code] = {
     # --- CFG: book.toml and the order of chapters (config.py, load.py) ---
+    "CFG001": Code("book.toml is not valid TOML.", "Mend the syntax at the line given."),
+    "CFG002": Code("book.toml has a key or table nobody reads.", "Correct its spelling or remove it."),
+    "CFG003": Code("A value in book.toml has the wrong type or form.", "Write it as the message says."),
+    "CFG004": Code("The book has no chapters.", "List them in [[part]] tables."),
+    "CFG005": Code("A required key is missing.", "Give [book] a title and a version."),
+    "CFG006": Code("A listed chapter is not there.", "Correct the path; it is relative to book.toml."),
+    "CFG007": Code("A chapter is listed twice.", "Keep one entry; previous and next would loop."),
+    "CFG008": Code("A file is not UTF-8.", "Save it as UTF-8."),
+    "CFG009": Code("A chapter file is in no part.", "List it in book.toml or remove it."),
     # --- FMT: front matter (load.py) ---
+    "FMT001": Code("The chapter has no front matter.", "Start it with the five keys between --- lines."),
+    "FMT002": Code("The front matter is not valid YAML.", "Quote values that hold a colon."),
+    "FMT003": Code("The front matter has a key nobody reads.", "Correct its spelling or remove it."),
+    "FMT004": Code("A front matter key is missing.", "Add it; every chapter states all five."),
+    "FMT005": Code("A date is not in ISO form.", "Write year-month-day: 2026-11-30."),
     # --- TPL: templating and facts (expand.py, facts.py) ---
     # --- MDN: Markdown and raw HTML (parse.py, html.py) ---
     # --- INC: code included from files (include.py) ---
