@@ -31,7 +31,14 @@ CODES: dict[str, Code] = {
     "FMT003": Code("The front matter has a key nobody reads.", "Correct its spelling or remove it."),
     "FMT004": Code("A front matter key is missing.", "Add it; every chapter states all five."),
     "FMT005": Code("A date is not in ISO form.", "Write year-month-day: 2026-11-30."),
-    # --- TPL: templating and facts (expand.py, facts.py) ---
+    # --- TPL: templating and facts (expand.py, facts.py, tabulate.py) ---
+    "TPL001": Code("A template tag cannot be run.", "Mend the tag; in code it would stay as written."),
+    "TPL002": Code("A fact's path leads nowhere.", "Use the key that the hint names."),
+    "TPL003": Code("A data file is not there.", "Correct the first part of the fact's path."),
+    "TPL004": Code("A fact has no source or no date.", "State both at the figure or at its record."),
+    "TPL005": Code("A data file is not valid YAML.", "Mend it at the line given."),
+    "TPL006": Code("A table definition is missing or wrong.", "See an existing file in data/tables."),
+    "TPL007": Code("A measurement or its key is not there.", "Paths are relative to the chapter."),
     # --- MDN: Markdown and raw HTML (parse.py, html.py) ---
     # --- INC: code included from files (include.py) ---
     # --- COD: fences (code.py) ---
