@@ -1,0 +1,132 @@
+"""The command line: `python -m bookpress VERB`. Parses arguments, prints, sets the exit status."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from . import __version__
+from .problems import BOOK, OK, TOOL, USAGE, ToolMissing, WrongUse, errors, report
+
+HERE = Path(__file__).resolve().parents[2]
+EXITS = "exit status: 0 clean, 1 problems in the book, 2 wrong use, 3 a tool is missing, 4 network"
+
+
+def _progress(quiet: bool) -> Callable[[str, int, int], None]:
+    """One line that rewrites itself on a terminal; nothing elsewhere."""
+    if quiet or not sys.stderr.isatty():
+        return lambda stage, done, total: None
+
+    def show(stage: str, done: int, total: int) -> None:
+        end = "\n" if done >= total else ""
+        print(f"\r\033[K{stage} {done}/{total}", end=end, file=sys.stderr, flush=True)
+
+    return show
+
+
+def _say(problems: list, args: argparse.Namespace) -> int:
+    report(problems, args.json)
+    bad, odd = len(set(errors(problems))), len(set(problems)) - len(set(errors(problems)))
+    if (bad or odd) and not args.json and not args.quiet:
+        print(f"{bad} error{'s' * (bad != 1)}, {odd} warning{'s' * (odd != 1)}", file=sys.stderr)
+    return BOOK if bad else OK
+
+
+def _build(args: argparse.Namespace) -> int:
+    from .build import OUTPUTS, build
+
+    outputs = args.only or (OUTPUTS if args.verb == "build" else (args.verb,))
+    start = time.perf_counter()
+    files, problems = build(
+        args.book, args.out, outputs, args.jobs, args.cache, _progress(args.quiet or args.json)
+    )
+    status = _say(problems, args)
+    if not args.quiet and not args.json:
+        for file in files:
+            print(f"{os.path.relpath(file)}  {file.stat().st_size / 1e6:.2f} MB")
+        print(f"{'built' if files else 'nothing written'} in {time.perf_counter() - start:.1f} s")
+    return status
+
+
+def _check(args: argparse.Namespace) -> int:
+    from . import checks
+
+    return _say(checks.run(args.book, args.out, args.cache, slow=args.slow), args)
+
+
+def _serve(args: argparse.Namespace) -> int:
+    from . import serve
+
+    return serve.serve(args.book, args.out, host=args.host, port=args.port, cache=args.cache)
+
+
+def _doctor(args: argparse.Namespace) -> int:
+    from . import doctor
+
+    return doctor.run(as_json=args.json)
+
+
+def _codes(args: argparse.Namespace) -> int:
+    from .codes import CODES
+
+    for code, entry in CODES.items():
+        print(f"{code}  {entry.meaning}  {entry.remedy}")
+    return OK
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("bookpress", description=__doc__.split("\n")[0], epilog=EXITS)
+    parser.add_argument("--version", action="version", version=f"bookpress {__version__}")
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--json", action="store_true", help="problems as JSON lines")
+    common.add_argument("--quiet", action="store_true", help="print problems only")
+    place = argparse.ArgumentParser(add_help=False)
+    place.add_argument("--book", type=Path, default=HERE / "book.toml", help="book.toml or its folder")
+    place.add_argument("--out", type=Path, help="output folder (default: dist beside book.toml)")
+    place.add_argument("--cache", type=Path, help="cache folder (default: .cache beside the output)")
+    help_of = {"build": "all outputs", "pdf": "the PDF", "epub": "the EPUB", "web": "the web edition"}
+    for verb, text in help_of.items():
+        sub = verbs.add_parser(verb, parents=[common, place], help=f"build {text}", epilog=EXITS)
+        sub.add_argument("--jobs", type=int, help="worker processes (default: one per core)")
+        only = {"nargs": "+", "choices": ["pdf", "epub", "web"], "metavar": "OUTPUT"}
+        sub.add_argument("--only", **only, help="pdf epub web") if verb == "build" else None
+        sub.set_defaults(run=_build, only=None)
+    check = verbs.add_parser("check", parents=[common, place], help="check the finished outputs")
+    check.add_argument("--slow", action="store_true", help="also the slow checks (Ace)")
+    check.set_defaults(run=_check)
+    serve = verbs.add_parser("serve", parents=[common, place], help="watch, rebuild, reload")
+    serve.add_argument("--host", default="127.0.0.1")
+    serve.add_argument("--port", type=int, default=8000)
+    serve.set_defaults(run=_serve)
+    verbs.add_parser(
+        "doctor", parents=[common], help="list every part, version and font"
+    ).set_defaults(run=_doctor)
+    verbs.add_parser("codes", parents=[common], help="list the problem codes").set_defaults(run=_codes)
+    return parser
+
+
+def main(argv: list[str] | None = None) -> int:
+    args = _parser().parse_args(argv)
+    if hasattr(args, "book"):
+        folder = args.book if args.book.is_dir() else args.book.parent
+        args.out = args.out or folder / "dist"
+    try:
+        return args.run(args)
+    except WrongUse as error:
+        print(f"bookpress: {error}", file=sys.stderr)
+        return USAGE
+    except ToolMissing as error:
+        print(f"bookpress: {error}", file=sys.stderr)
+        return TOOL
+    except KeyboardInterrupt:
+        print("bookpress: interrupted; finished files are untouched", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,200 @@
+"""The pipeline: book.toml in, finished files out. The one place that knows the order of the stages.
+
+prepare() is the reading half (load, expand, parse, link), shared by `build`, `serve` and `check`;
+build() runs the outputs and moves finished files into place. A book with an error writes nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import filecmp
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+from . import epub, link, parse, pdf, web
+from .cache import Cache, digest, file_digest, press_digest
+from .config import read_config
+from .expand import expand, facts_for
+from .load import load
+from .model import Book, Config, Draft, Expanded
+from .problems import Problem, errors
+from .stamp import stamp
+
+OUTPUTS = ("pdf", "epub", "web")
+Progress = Callable[[str, int, int], None]
+
+
+def silent(stage: str, done: int, total: int) -> None:
+    """A progress that says nothing."""
+
+
+def default_jobs() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _draft_key(item: Expanded, config: Config) -> str:
+    source = item.source
+    return digest(
+        press_digest(), source.path, source.slug, source.url, repr(source.meta), item.text,
+        repr(item.lines), repr(config.features), str(config.code_width),
+    )
+
+
+def _fresh(draft: Draft, config: Config) -> bool:
+    """True while every file that the chapter included is as it was."""
+    return all(file_digest(config.root / path) == sha for path, sha in draft.reads)
+
+
+def _drafts(
+    items: Sequence[Expanded], config: Config, cache: Cache, jobs: int, progress: Progress
+) -> list[Draft]:
+    """Parse the chapters that changed, in parallel when there are several."""
+    keys = [_draft_key(i, config) for i in items]
+    drafts: list[Draft | None] = [cache.get("draft", k) for k in keys]
+    missing = [n for n, d in enumerate(drafts) if d is None or not _fresh(d, config)]
+    done = len(items) - len(missing)
+    progress("parse", done, len(items))
+    with contextlib.ExitStack() as stack:
+        run: Callable = map
+        if len(missing) > 2 and jobs > 1:
+            # forkserver: workers import the stages once and never inherit a half-used library state.
+            context = get_context("forkserver")
+            context.set_forkserver_preload(["bookpress.parse"])
+            pool = stack.enter_context(ProcessPoolExecutor(min(jobs, len(missing)), context))
+            run = pool.map
+        # Long chapters first, so that the last one to finish is a short one.
+        missing.sort(key=lambda n: -len(items[n].text))
+        for n, draft in zip(
+            missing, run(parse.parse, [items[n] for n in missing], [config] * len(missing)), strict=True
+        ):
+            drafts[n] = draft
+            cache.put("draft", keys[n], draft)
+            done += 1
+            progress("parse", done, len(items))
+    return [d for d in drafts if d is not None]
+
+
+def prepare(
+    config: Config, cache_dir: Path, jobs: int = 1, progress: Progress = silent
+) -> tuple[Book, list[Problem]]:
+    """Read the whole book. The Book is there even when problems are: `serve` shows both."""
+    sources, problems = load(config)
+    facts = facts_for(config)
+    items = []
+    for source in sources:
+        item, found = expand(source, config, facts)
+        items.append(item)
+        problems += found
+    drafts = _drafts(items, config, Cache(cache_dir), jobs, progress)
+    for draft in drafts:
+        problems += draft.problems
+    book, found = link.link(drafts, config, stamp(config))
+    return book, problems + found
+
+
+@contextlib.contextmanager
+def _only_build(cache_dir: Path):
+    """Two builds into one folder take turns."""
+    cache_dir.mkdir(parents=True, exist_ok=True)
+    with (cache_dir / "lock").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def build(
+    book_toml: Path,
+    out: Path,
+    outputs: Sequence[str] = OUTPUTS,
+    jobs: int | None = None,
+    cache_dir: Path | None = None,
+    progress: Progress = silent,
+) -> tuple[list[Path], list[Problem]]:
+    """Build the outputs into `out`. Out: the files now in place (none on an error), and all problems."""
+    jobs = jobs or default_jobs()
+    config, problems = read_config(book_toml)
+    if config is None or errors(problems):
+        return [], problems
+    out = out.resolve()
+    cache_dir = (cache_dir or out.parent / ".cache").resolve()
+    with _only_build(cache_dir):
+        book, found = prepare(config, cache_dir, jobs, progress)
+        problems += found
+        if errors(problems):
+            return [], problems
+        stage = cache_dir / "stage"
+        shutil.rmtree(stage, ignore_errors=True)
+        stage.mkdir(parents=True)
+        made: list[Path] = []
+        stem = f"{config.slug}-{config.version}"
+        if "pdf" in outputs:
+            made.append(stage / f"{stem}.pdf")
+            problems += pdf.make(book, made[-1], cache_dir / "pdf", jobs, progress)
+        if "epub" in outputs:
+            made.append(stage / f"{stem}.epub")
+            problems += epub.make(book, made[-1], cache_dir / "epub", progress)
+        if "web" in outputs:
+            # Kept between builds, so that pages which did not change keep their time stamp.
+            problems += web.make(book, cache_dir / "web", progress)
+        if errors(problems):
+            shutil.rmtree(stage, ignore_errors=True)
+            return [], problems
+        files = _install(made, cache_dir / "web" if "web" in outputs else None, out)
+        shutil.rmtree(stage, ignore_errors=True)
+        Cache(cache_dir).trim(["draft"])
+    return files, problems
+
+
+def _install(made: Sequence[Path], web_dir: Path | None, out: Path) -> list[Path]:
+    """Move finished files into the output folder; older versions of the same outputs go."""
+    out.mkdir(parents=True, exist_ok=True)
+    files = []
+    for file in made:
+        for old in out.glob(f"*{file.suffix}"):
+            if old.name != file.name:
+                old.unlink()
+        os.replace(file, out / file.name)
+        files.append(out / file.name)
+    if web_dir is not None:
+        _mirror(web_dir, out / "web")
+        files.append(out / "web" / "index.html")
+    sums = _sums(out)
+    temporary = out / ".SHA256SUMS.new"
+    temporary.write_text(sums, encoding="utf-8")
+    os.replace(temporary, out / "SHA256SUMS")
+    return [*files, out / "SHA256SUMS"]
+
+
+def _mirror(source: Path, target: Path) -> None:
+    """Make `target` equal to `source`, touching only files that differ."""
+    wanted = {p.relative_to(source) for p in source.rglob("*") if p.is_file()}
+    if target.is_dir():
+        for old in sorted(target.rglob("*"), reverse=True):
+            if old.is_dir():
+                if not any(old.iterdir()):
+                    old.rmdir()
+            elif old.relative_to(target) not in wanted:
+                old.unlink()
+    for name in sorted(wanted):
+        new, old = source / name, target / name
+        if old.is_file() and filecmp.cmp(new, old, shallow=False):
+            continue
+        old.parent.mkdir(parents=True, exist_ok=True)
+        temporary = old.with_name(f".{old.name}.new")
+        shutil.copy2(new, temporary)
+        os.replace(temporary, old)
+
+
+def _sums(out: Path) -> str:
+    """SHA256SUMS over every file of the output folder, in the form `sha256sum -c` reads."""
+    lines = []
+    for file in sorted(out.rglob("*")):
+        name = file.relative_to(out).as_posix()
+        if file.is_file() and name != "SHA256SUMS" and not file.name.startswith("."):
+            lines.append(f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {name}\n")
+    return "".join(lines)
