@@ -1,0 +1,54 @@
+# The verbs of the book. Each line calls one program; what a verb does is written there.
+# A verb installs what it needs first; where it may not (no root), it prints the command and stops with 3.
+
+PYTHON ?= $(firstword $(wildcard /usr/bin/python3.11 /usr/bin/python3.12 /usr/bin/python3.13) python3)
+PRESS  := PYTHONPATH=build .venv/bin/python -m bookpress
+BOOK   ?= book.toml
+OUT    ?= dist
+
+.DEFAULT_GOAL := help
+.PHONY: help book pdf epub web check check-slow test test-slow bench serve doctor lock clean setup setup-test
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
+
+book: setup ## PDF, EPUB and web edition into dist/
+	@$(PRESS) build --book $(BOOK) --out $(OUT)
+
+pdf epub web: setup ## one output alone
+	@$(PRESS) $@ --book $(BOOK) --out $(OUT)
+
+serve: setup ## watch the sources, rebuild the changed page, reload the browser
+	@$(PRESS) serve --book $(BOOK)
+
+check: setup-test ## check the finished outputs in dist/: EPUBCheck, ink, code text, links
+	@$(PRESS) check --book $(BOOK) --out $(OUT)
+
+check-slow: setup-test ## the same and the slow checks (Ace)
+	@$(PRESS) check --slow --book $(BOOK) --out $(OUT)
+
+test: setup-test ## every test that a quick CI runs
+	@.venv/bin/python -m pytest -q -m "not slow"
+
+test-slow: setup-test ## the tests that need minutes or large packages
+	@.venv/bin/python -m pytest -q -m slow
+
+bench: setup-test ## press against Chromium's print-to-PDF, both sides in one run
+	@.venv/bin/python tests/bench.py
+
+doctor: setup ## every part, its version, and what is missing
+	@$(PRESS) doctor
+
+lock: ## pin the dependencies of pyproject.toml again, with hashes (needs uv)
+	@for set in ":requirements.lock" "--extra test --extra publish:requirements-test.lock"; do \
+	  uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header \
+	    --no-annotate $${set%%:*} pyproject.toml -o $${set##*:} || exit 1; done
+
+clean: ## remove dist/ and .cache/, nothing else
+	@rm -rf dist .cache
+
+setup:
+	@$(PYTHON) build/bootstrap.py book
+
+setup-test:
+	@$(PYTHON) build/bootstrap.py test
