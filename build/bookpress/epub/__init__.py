@@ -1,0 +1,114 @@
+"""The EPUB edition: Book → one EPUB 3.3 file that EPUB 2 readers open too.
+
+Stands beside pdf and web at the end of the pipeline. `make` is the whole stage: pages.py writes chapters,
+navigation.py the ways in, images.py and typefaces.py what travels along, metadata.py what the package
+says of itself, package.py the archive. The same Book gives the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from lxml import etree
+
+from ..model import Book
+from ..problems import Problem
+from ..templates import env, text
+from . import images, metadata, navigation, typefaces
+from .package import Package
+from .pages import Page, chapter_page, line_map, name_of
+
+__all__ = ["chapter_lines", "make"]
+
+
+
+def make(
+    book: Book, target: Path, cache: Path, progress: Callable[[str, int, int], None]
+) -> list[Problem]:
+    """Write the EPUB of `book` to `target`; the problems found on the way."""
+    names, files = images.images(book)
+    groups = navigation.groups(book)
+    chapters: dict[str, Page] = {}
+    done, total = 0, len(book.chapters) + 1
+    for group in groups:
+        for chapter in group.chapters:
+            progress("epub", done, total)
+            chapters[name_of(chapter.slug)] = chapter_page(book, chapter, names, group.matter)
+            done += 1
+    problems = [problem for page in chapters.values() for problem in page.problems]
+    if any(not page.content for page in chapters.values()):
+        return problems  # a page that cannot be read back cannot be packed
+
+    package = Package(book)
+    cover = images.cover(book, cache)
+    package.ebook.toc = navigation.ncx(navigation.entries(groups))
+    faces = _faces(chapters, cache)
+    for name, content in _pages(book, groups, cover, chapters, faces):
+        package.page(name, content, nav=name == "nav.xhtml")
+    package.images(files, cover)
+    _style(package, faces)
+    pages = {name: page.content for name, page in chapters.items()}
+    has_images, described = images.described(book, pages)
+    mathml = any(b"<math" in content for content in pages.values())
+    contents = metadata.Contents(has_images, described, mathml, images.moving(files))
+    metadata.describe(package.ebook, book, contents)
+    package.write(target)
+    progress("epub", total, total)
+    return problems
+
+
+def chapter_lines(book: Book) -> dict[str, tuple[str, Callable[[int], int]]]:
+    """For findings in the finished file: page name → (Markdown path, line of the page → line there)."""
+    names, _ = images.images(book)
+    return {name_of(c.slug): (c.path, line_map(book, c, names)) for c in book.chapters}
+
+
+def _pages(
+    book: Book,
+    groups: tuple[navigation.Group, ...],
+    cover: images.Image,
+    chapters: dict[str, Page],
+    faces: tuple[typefaces.Typeface, ...],
+) -> Iterator[tuple[str, bytes]]:
+    """Every page in reading order."""
+
+    def shell(template: str, title: str, **values) -> bytes:
+        page = env().get_template(template)
+        return page.render(book=book, title=title, css="css/epub.css", **values).encode()
+
+    start = next((g for g in groups if g.matter == "bodymatter"), None)
+    text_start = [(start.matter, "Start of the text", start.page or name_of(start.chapters[0].slug))] if start else []
+    yield "cover.xhtml", shell("cover.xhtml", "Cover", image=cover.name)
+    yield "title.xhtml", shell("titlepage.xhtml", book.config.title)
+    tree = navigation.entries(groups)
+    yield "nav.xhtml", shell("nav.xhtml", "Contents", entries=tree, landmarks=text_start)
+    for group in groups:
+        if group.page:
+            lines = [(navigation.heading(c), name_of(c.slug), c.meta.summary) for c in group.chapters]
+            yield group.page, shell("part.xhtml", group.title, chapters=lines)
+        for chapter in group.chapters:
+            name = name_of(chapter.slug)
+            yield name, chapters[name].content
+    families = tuple(dict.fromkeys((face.family, face.spdx) for face in faces))
+    yield "colophon.xhtml", shell(
+        "colophon.xhtml", "Colophon", rights=metadata.rights(book), faces=families
+    )
+
+
+def _faces(chapters: dict[str, Page], cache: Path) -> tuple[typefaces.Typeface, ...]:
+    signs: set[str] = set()
+    for page in chapters.values():
+        for element in etree.fromstring(page.content).iter("{*}code", "{*}kbd", "{*}samp"):
+            signs.update("".join(element.itertext()))
+    return typefaces.typefaces("".join(sorted(signs)), cache)
+
+
+def _style(package: Package, faces: tuple[typefaces.Typeface, ...]) -> None:
+    """The style sheet, and the faces it names."""
+    sheet = typefaces.rules(faces, "../") + text("css/epub.css")
+    package.add("css/epub.css", "text/css", sheet.encode())
+    for face in faces:
+        package.add(face.name, "font/ttf", face.content)
+    for name in dict.fromkeys(face.license for face in faces):
+        package.add(typefaces.FOLDER + name, "text/plain", typefaces.license_text(name))

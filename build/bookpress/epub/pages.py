@@ -1,0 +1,260 @@
+"""Chapter bodies → XHTML pages of the EPUB.
+
+Stands between the linked Book and the package: comes in a Chapter whose body keeps the contract of
+model.py; goes out the bytes of one XHTML file. Links, images and notes take the form that reading
+systems act on; the text of the chapter is never changed.
+
+`line_map` says which Markdown line each line of a page came from. It writes the page once more with
+the line marks kept: attributes move columns, never lines.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from lxml import etree
+
+from ..model import Book, Chapter
+from ..problems import Problem
+from ..templates import env, markup
+
+XHTML = "http://www.w3.org/1999/xhtml"
+OPS = "http://www.idpf.org/2007/ops"
+TYPE = f"{{{OPS}}}type"
+MATHML, SVG = "http://www.w3.org/1998/Math/MathML", "http://www.w3.org/2000/svg"
+
+CHAPTERS = "chapters/"  # folder of chapter pages: a chapter's slug cannot meet a page of ours
+
+VOID = frozenset("area base br col embed hr img input link meta source track wbr".split())
+
+
+@dataclass(frozen=True)
+class Page:
+    """One XHTML file of the book."""
+
+    name: str  # path inside the package folder
+    title: str  # plain text
+    content: bytes
+    problems: tuple[Problem, ...] = ()
+
+
+def name_of(slug: str) -> str:
+    return f"{CHAPTERS}{slug}.xhtml"
+
+
+def source_url(book: Book, path: str) -> str:
+    """The address of a file of the book's folder, or "" when the book does not say where it lives."""
+    pattern, commit = book.config.source_url, book.stamp.commit
+    if not pattern or ("{commit}" in pattern and not commit):
+        return ""
+    file, mark, anchor = path.partition("#")
+    return pattern.replace("{commit}", commit).replace("{path}", file) + mark + anchor
+
+
+def properties(content: bytes) -> tuple[str, ...]:
+    """Manifest properties, read off the finished page (EPUBCheck: OPF-014, OPF-015)."""
+    found = set()
+    for element in etree.fromstring(content).iter(etree.Element):
+        name = etree.QName(element)
+        if name.namespace == MATHML:
+            found.add("mathml")
+        elif name.namespace == SVG:
+            found.add("svg")
+        elif name.localname == "script":
+            found.add("scripted")
+        elif name.localname not in ("a", "link") and re.match(
+            r"(https?:)?//", element.get("src") or element.get("data") or ""
+        ):
+            found.add("remote-resources")
+    return tuple(sorted(found))
+
+
+def chapter_page(
+    book: Book, chapter: Chapter, images: Mapping[str, str], matter: str = "", marks: bool = False
+) -> Page:
+    """The page of a chapter. `images` maps asset keys to names in the package; `matter` says where in the
+    book it stands; `marks` keeps the line marks."""
+    try:
+        root = etree.fromstring(chapter.body.replace("<section", f'<section xmlns:epub="{OPS}"', 1))
+    except etree.XMLSyntaxError as error:
+        problem = Problem(chapter.path, 0, 0, "EPB005", f"{chapter.slug}: {error.msg}")
+        return Page(name_of(chapter.slug), chapter.title, b"", (problem,))
+    problems = tuple(_resources(chapter, root, images))
+    _links(book, root)
+    _notes(root)
+    _semantics(root, bool(chapter.number))
+    _tables(root)
+    _forms(root)
+    _about(root, chapter)
+    if not marks:
+        _drop_marks(root)
+    text = env().get_template("chapter.xhtml").render(
+        book=book, title=chapter.title, css="../css/epub.css", matter=matter, body=markup(serialise(root))
+    )
+    return Page(name_of(chapter.slug), chapter.title, text.encode(), problems)
+
+
+def line_map(book: Book, chapter: Chapter, images: Mapping[str, str]) -> Callable[[int], int]:
+    """A function from a line of the chapter's page to the line of its Markdown file (0: unknown)."""
+    marked = chapter_page(book, chapter, images, marks=True).content.decode()
+    known, current = [0], 0
+    for line in marked.splitlines():
+        marks = re.findall(r'data-line="(\d+)"', line)
+        known.append(int(marks[0]) if marks else current)
+        current = int(marks[-1]) if marks else current
+    return lambda line: known[line] if 0 <= line < len(known) else current
+
+
+def serialise(root: etree._Element) -> str:
+    """XHTML that an HTML parser reads the same way: only void elements close themselves."""
+    for element in root.iter(etree.Element):
+        foreign = etree.QName(element).namespace in (MATHML, SVG)
+        if not foreign and element.text is None and len(element) == 0 and element.tag not in VOID:
+            element.text = ""
+    return etree.tostring(root, encoding="unicode", with_tail=False)
+
+
+# --- links and images -----------------------------------------------------------------------------
+
+
+def _resources(chapter: Chapter, root: etree._Element, images: Mapping[str, str]) -> Iterator[Problem]:
+    for image in root.iter("img"):
+        source = image.get("src") or ""
+        key = source.removeprefix("asset:")
+        if key in images:
+            image.set("src", "../" + images[key])
+            continue
+        line = next((int(e.get("data-line")) for e in _upwards(image) if e.get("data-line")), 0)
+        if re.match(r"(https?:)?//", source):
+            yield Problem(chapter.path, line, 0, "EPB004", f"{source} is on the network")
+        else:
+            yield Problem(chapter.path, line, 0, "EPB003", f"{key} cannot be carried")
+
+
+def _upwards(element: etree._Element) -> Iterator[etree._Element]:
+    while element is not None:
+        yield element
+        element = element.getparent()
+
+
+def _links(book: Book, root: etree._Element) -> None:
+    for link in root.iter("a"):
+        href = link.get("href") or ""
+        scheme, _, rest = href.partition(":")
+        if scheme == "book":
+            slug, mark, anchor = rest.partition("#")
+            link.set("href", f"{slug}.xhtml{mark}{anchor}")
+        elif scheme == "file":
+            url = source_url(book, rest)
+            if url:
+                link.set("href", url)
+            else:  # nowhere to go: plain text rather than a dead link
+                link.tag = "span"
+                del link.attrib["href"]
+
+
+# --- notes ----------------------------------------------------------------------------------------
+
+
+def _notes(root: etree._Element) -> None:
+    """Notes as `aside epub:type="footnote"`: what reading systems open as a pop-up."""
+    for reference in root.iterfind(".//a[@class='fnref']"):
+        reference.set(TYPE, "noteref")
+    for section in root.iterfind(".//section[@class='footnotes']"):
+        section.attrib.pop("role", None)
+        section.set(TYPE, "footnotes")
+        for item in section.findall("ol/li"):
+            item.tag = "aside"
+            item.attrib.pop("value", None)
+            item.set(TYPE, "footnote")
+            item.set("role", "doc-footnote")
+            _number_note(item)
+            section.append(item)
+        for emptied in section.findall("ol"):
+            section.remove(emptied)
+
+
+def _number_note(note: etree._Element) -> None:
+    first = note.find("p")
+    host = note if first is None or (note.text or "").strip() else first
+    number = etree.Element("span", {"class": "fnnumber"})
+    number.text = note.get("id", "").removeprefix("fn-")
+    number.tail = " " + (host.text or "")
+    host.text = ""
+    host.insert(0, number)
+
+
+# --- meaning for assistive technology --------------------------------------------------------------
+
+
+def _semantics(root: etree._Element, numbered: bool) -> None:
+    if numbered:  # front and back matter say so on the body; no role would be true of all of them
+        root.set(TYPE, "chapter")
+        root.set("role", "doc-chapter")
+    heading = root.find("h1")
+    if heading is not None and heading.get("id"):
+        root.set("aria-labelledby", heading.get("id"))
+    for aside in root.iter("aside"):
+        if "admonition" in (aside.get("class") or "").split():
+            aside.set("role", "note")  # else each one is a landmark of the page
+    for details in root.iter("details"):
+        details.set("open", "open")  # many reading systems cannot unfold
+
+
+def _tables(root: etree._Element) -> None:
+    """An empty header cell heads nothing; a wide table's cells carry their header for narrow screens."""
+    for header in root.iter("th"):
+        if not "".join(header.itertext()).strip() and header.find(".//img") is None:
+            header.tag = "td"
+            header.attrib.pop("scope", None)
+    for figure in root.iter("figure"):
+        kinds = (figure.get("class") or "").split()
+        if "table" in kinds and ("stack" in kinds or "landscape" in kinds):
+            for table in figure.iter("table"):
+                _label_cells(table)
+
+
+def _label_cells(table: etree._Element) -> None:
+    rows = table.findall("thead/tr")
+    spans = table.xpath(".//*[@colspan or @rowspan]")
+    if len(rows) != 1 or spans:
+        return
+    labels = [" ".join("".join(cell.itertext()).split()) for cell in rows[0]]
+    table.set("class", " ".join([*(table.get("class") or "").split(), "labelled"]))
+    for row in table.iterfind("tbody/tr"):
+        for label, cell in zip(labels, row):
+            if label:
+                cell.set("data-label", label)
+
+
+def _forms(root: etree._Element) -> None:
+    """A task list's box becomes a character: reading systems draw form controls each in its own way."""
+    for box in list(root.iter("input")):
+        sign = etree.Element("span", {"class": "checkbox", "role": "img"})
+        sign.text = "☒" if box.get("checked") is not None else "☐"
+        sign.set("aria-label", "done" if box.get("checked") is not None else "to do")
+        sign.tail = box.tail
+        box.getparent().replace(box, sign)
+
+
+def _about(root: etree._Element, chapter: Chapter) -> None:
+    """The summary and what the chapter was checked on, below its title."""
+    heading = root.find("h1")
+    meta = chapter.meta
+    place = 0 if heading is None else root.index(heading) + 1
+    checked = f"Checked {meta.verified}" if meta.verified else ""
+    if meta.applies_to:
+        checked += (" on " if checked else "Applies to ") + ", ".join(meta.applies_to)
+    for kind, text in (("checked", checked), ("summary", meta.summary)):
+        if text:
+            paragraph = etree.Element("p", {"class": kind})
+            paragraph.text, paragraph.tail = text, "\n"
+            root.insert(place, paragraph)
+
+
+def _drop_marks(root: etree._Element) -> None:
+    for element in root.iter(etree.Element):
+        for name in ("data-line", "data-fence", "data-lang"):
+            element.attrib.pop(name, None)
