@@ -42,13 +42,55 @@ CODES: dict[str, Code] = {
     # --- MDN: Markdown and raw HTML (parse.py, html.py) ---
     # --- INC: code included from files (include.py) ---
     # --- COD: fences (code.py) ---
+    "COD001": Code("The language of a fence is unknown.", "Use the name in the hint, or `text`."),
+    "COD002": Code("A line of code is wider than the page.", "Break it; in shell with a backslash."),
+    "COD003": Code("Code holds a control byte.", "Remove it; colour codes end with NO_COLOR=1."),
+    "COD004": Code("Code holds an invisible character.", "Replace it by a space or remove it."),
     # --- TAB: tables (tables.py) ---
+    "TAB001": Code("A row has more cells than the header.", "Write a pipe inside a cell as \\|."),
+    "TAB002": Code("A row has fewer cells than the header.", "Add the missing cells, empty if need be."),
+    "TAB003": Code("Header and delimiter row differ in cells.", "Give both the same number of cells."),
+    "TAB004": Code("A table caption stands above no table.", "Put `Table: …` right before the table."),
+    "TAB005": Code("A caption's attributes cannot be read.", "Write {#tbl-name wide=wrap|landscape|stack}."),
     # --- MTH: math (mathtex.py) ---
+    "MTH001": Code("A formula cannot be read.", "Use LaTeX math that pandoc knows."),
+    "MTH002": Code("A formula cannot be drawn.", "Write it with simpler constructs."),
+    "MTH003": Code("A formula holds a character no font has.", "Use the TeX command for the symbol."),
     # --- IMG: images (figures.py) ---
+    "IMG001": Code("An image is not there.", "Correct the path; it is relative to the chapter."),
+    "IMG002": Code("An image has no alternative text.", "State its message: ![message](file.svg)."),
+    "IMG003": Code("An image is on the network.", "Save it beside the chapter; builds fetch nothing."),
+    "IMG004": Code("An image lies outside the book's folder.", "Copy it into the book."),
+    "IMG005": Code("An image cannot be read or is of an unknown kind.", "Use SVG, PNG, JPEG or WebP."),
+    "IMG006": Code("An SVG file has text in foreignObject.", "Export with plain <text>; PDF loses the rest."),
+    "IMG007": Code("An SVG file has scripts or event handlers.", "Remove them."),
+    "IMG008": Code("An SVG file refers to the network or another file.", "Embed what it needs."),
+    "IMG009": Code("An SVG file has no viewBox.", "Add viewBox=\"0 0 WIDTH HEIGHT\" to <svg>."),
+    "IMG010": Code("A picture has dark strokes on no ground.", "Give it an opaque ground: night mode."),
+    "IMG011": Code("A bitmap is very large.", "Scale it below 4000 pixels and 4 MB."),
+    "IMG012": Code("An image is animated.", "Pages show its first frame; use a still picture."),
     # --- GLY: characters no bundled font has (glyphs.py) ---
+    "GLY001": Code("No font of the book has a character.", "Write it differently; the hint has its name."),
     # --- LNK: links, anchors, citations (link.py) ---
     # --- NUM: numbers and cross-references (number.py) ---
     # --- PDF: found while making or reading the PDF ---
     # --- EPB: found while making or reading the EPUB ---
+    "EPB001": Code("EPUBCheck refuses the EPUB.", "Mend the markup at the line given."),
+    "EPB002": Code("Ace finds a barrier for readers.", "Do what its rule asks at the place named."),
+    "EPB003": Code(
+        "An image has a format that EPUB readers need not show.", "Save it as PNG, JPEG, SVG or GIF."
+    ),
+    "EPB004": Code("An image lies on the network.", "Put the file into the book's folder."),
+    "EPB005": Code("A chapter is not well-formed XHTML.", "Close every tag of the raw HTML in it."),
     # --- WEB: found while making or reading the web edition ---
+    # --- CHK: found by the checks over finished outputs (checks/) ---
+    "CHK001": Code(
+        "A fence's text in an output differs from its source.", "Keep to characters that can be printed."
+    ),
+    "CHK002": Code("A link in an output leads nowhere.", "Correct its target."),
+    "CHK003": Code(
+        "Something is printed outside the page or its text area.", "Shorten it or give it another policy."
+    ),
+    "CHK004": Code("Two builds of the same book differ.", "Remove what depends on time, place or order."),
+    "CHK005": Code("An output to be checked is not there.", "Build it first."),
 }

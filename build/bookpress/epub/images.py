@@ -73,7 +73,7 @@ def _draw(svg: str, cache: Path) -> bytes:
     import resvg_py  # here: only a changed cover needs it
 
     key = hashlib.sha256((svg + version("resvg-py")).encode()).hexdigest()
-    kept = cache / "epub" / f"{key}.png"
+    kept = cache / f"{key}.png"
     if kept.is_file():
         return kept.read_bytes()
     png = bytes(

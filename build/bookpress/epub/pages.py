@@ -27,7 +27,9 @@ MATHML, SVG = "http://www.w3.org/1998/Math/MathML", "http://www.w3.org/2000/svg"
 
 CHAPTERS = "chapters/"  # folder of chapter pages: a chapter's slug cannot meet a page of ours
 
-VOID = frozenset("area base br col embed hr img input link meta source track wbr".split())
+VOID = frozenset(
+    ("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr")
+)
 
 
 @dataclass(frozen=True)
@@ -199,6 +201,8 @@ def _semantics(root: etree._Element, numbered: bool) -> None:
     for aside in root.iter("aside"):
         if "admonition" in (aside.get("class") or "").split():
             aside.set("role", "note")  # else each one is a landmark of the page
+    for formula in root.iterfind(".//div[@class='math display']"):
+        formula.set("tabindex", "0")  # a long one scrolls, so keys must reach it (Ace)
     for details in root.iter("details"):
         details.set("open", "open")  # many reading systems cannot unfold
 
@@ -224,7 +228,7 @@ def _label_cells(table: etree._Element) -> None:
     labels = [" ".join("".join(cell.itertext()).split()) for cell in rows[0]]
     table.set("class", " ".join([*(table.get("class") or "").split(), "labelled"]))
     for row in table.iterfind("tbody/tr"):
-        for label, cell in zip(labels, row):
+        for label, cell in zip(labels, row, strict=False):  # a short row has no cell to label
             if label:
                 cell.set("data-label", label)
 

@@ -70,11 +70,12 @@ def license_text(name: str) -> bytes:
 
 
 def _subset(file: Path, points: set[int], cache: Path) -> bytes:
-    from fontTools import subset, version  # here: a second's import that a cached build does not need
+    # Here: the import takes as long as a cached build does.
+    from fontTools import subset, version
 
     source = file.read_bytes()
     key = hashlib.sha256(source + repr((sorted(points), version)).encode()).hexdigest()
-    kept = cache / "epub" / f"{key}.ttf"
+    kept = cache / f"{key}.ttf"
     if kept.is_file():
         return kept.read_bytes()
     options = subset.Options()

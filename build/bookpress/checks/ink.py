@@ -1,0 +1,112 @@
+"""No ink outside any page, and none in the side margins beyond the text area.
+
+Stands after the outputs. Each page is drawn by PDFium onto a larger sheet with the page's own clip lifted,
+so whatever would be cut off shows: text, rules, pictures, backgrounds alike. The text area is read off the
+book itself: the widest left and right edges that most pages of one size keep to. Above and below stand
+running heads and folios, so there only the page's edge counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pypdfium2
+from PIL import Image
+
+from ..model import Book
+from ..problems import Problem
+from .pdfplaces import Places
+
+SHEET = 72  # points added on each side
+SCALE = 2  # pixels to the point
+HAIR = 1.5  # points of ink that anti-aliasing and side bearings may add
+DARK = 245  # of 255: paler is no ink
+SHARE = 0.05  # of the pages of a size must reach an edge before it counts as the text area's
+
+
+@dataclass(frozen=True)
+class Inked:
+    """Where the ink of a page ends, in points from the page's left and top edge."""
+
+    index: int
+    width: float
+    height: float
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    @property
+    def bleeds(self) -> bool:
+        """Does it fill the page, as a cover does?"""
+        return self.left <= HAIR and self.right >= self.width - HAIR and self.top <= HAIR
+
+
+def check(file: Path, book: Book) -> list[Problem]:
+    document = pypdfium2.PdfDocument(file)
+    try:
+        pages = [page for page in (_inked(document, i) for i in range(len(document))) if page]
+        found = list(_outside(pages))
+        places = Places(document, book) if found else None
+        return [places.problem(page.index, "CHK003", text) for page, text in found]
+    finally:
+        document.close()
+
+
+def _inked(document: pypdfium2.PdfDocument, index: int) -> Inked | None:
+    """The bounds of the page's ink, cut off by nothing; None for an empty page."""
+    page = document[index]
+    left, bottom, right, top = page.get_mediabox()
+    sheet = (left - SHEET, bottom - SHEET, right + SHEET, top + SHEET)
+    page.set_mediabox(*sheet)
+    page.set_cropbox(*sheet)
+    picture: Image.Image = page.render(scale=SCALE, grayscale=True).to_pil()
+    page.set_mediabox(left, bottom, right, top)
+    page.set_cropbox(left, bottom, right, top)
+    page.close()
+    bounds = picture.convert("L").point(lambda value: 255 if value < DARK else 0).getbbox()
+    if bounds is None:
+        return None
+    x0, y0, x1, y1 = (value / SCALE - SHEET for value in bounds)
+    return Inked(index, right - left, top - bottom, x0, y0, x1, y1)
+
+
+def _outside(pages: list[Inked]) -> Iterator[tuple[Inked, str]]:
+    for size in sorted({(round(p.width), round(p.height)) for p in pages}):
+        alike = [p for p in pages if (round(p.width), round(p.height)) == size]
+        # left and right pages may have mirrored margins
+        for parity in (0, 1):
+            side = [p for p in alike if p.index % 2 == parity and not p.bleeds]
+            if not side:
+                continue
+            left, right = _edge([p.left for p in side]), -_edge([-p.right for p in side])
+            for page in side:
+                yield from _beyond(page, left, right)
+        for page in alike:
+            if page.bleeds:
+                yield from _beyond(page, 0, page.width)
+
+
+def _edge(values: list[float]) -> float:
+    """The smallest value that several pages share; one page alone proves no edge."""
+    ordered = sorted(values)
+    needed = max(2, round(SHARE * len(ordered)))
+    for value in ordered:
+        if sum(1 for other in ordered if abs(other - value) <= HAIR / 2) >= min(needed, len(ordered)):
+            return value
+    return ordered[len(ordered) // 2]
+
+
+def _beyond(page: Inked, left: float, right: float) -> Iterator[tuple[Inked, str]]:
+    for name, excess in (
+        ("left of the text", left - page.left),
+        ("right of the text", page.right - right),
+        ("above the page", -page.top),
+        ("below the page", page.bottom - page.height),
+        ("left of the page", -page.left),
+        ("right of the page", page.right - page.width),
+    ):
+        if excess > HAIR:
+            yield page, f"{excess:.1f} pt of ink {name}"
