@@ -178,13 +178,25 @@ def _xml(path: Path) -> str:
 
 
 @memo
-def covered(family: str) -> frozenset[int]:
-    """Code points that the family's regular face sets."""
+def _shaped(family: str):
+    """HarfBuzz's view of the family's regular face."""
     import uharfbuzz  # here: only chapters beyond plain ASCII need it
 
-    regular = face(family)
-    points = set(uharfbuzz.Face(uharfbuzz.Blob.from_file_path(str(regular.file))).unicodes)
-    for first, last in regular.omit:
+    return uharfbuzz.Font(uharfbuzz.Face(uharfbuzz.Blob.from_file_path(str(face(family).file))))
+
+
+def advance(family: str, char: str) -> float:
+    """How far a character moves the pen, in ems."""
+    font = _shaped(family)
+    glyph = font.get_nominal_glyph(ord(char))
+    return font.get_glyph_h_advance(glyph) / font.face.upem if glyph else 0.0
+
+
+@memo
+def covered(family: str) -> frozenset[int]:
+    """Code points that the family's regular face sets."""
+    points = set(_shaped(family).face.unicodes)
+    for first, last in face(family).omit:
         points.difference_update(range(first, last + 1))
     return frozenset(points)
 

@@ -1,0 +1,119 @@
+"""Break points for paper in running text: long names, paths and addresses end inside the column.
+
+Called by `pdf` on each chapter's body before layout, with `rows` for the blocks of code. A `<wbr/>` adds no
+character to the page. Two faults of layout and of readers make it necessary:
+
+* WeasyPrint wraps a word that is too long only when a break point stands before it: `(` and a long name in
+  code run off the page together (Kozea/WeasyPrint#2900).
+* A line may end after a hyphen, and readers then drop the hyphen on copy: `kube-flannel.yml` becomes
+  `kubeflannel.yml` (Kozea/WeasyPrint#2132). In code the break goes before the hyphen instead, and the hyphen
+  is held to the next character by `<span class="nb">` (white-space: nowrap).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from lxml import etree
+
+_LONG = 25  # characters of a word in text from which it gets break points; shorter words just move down
+_LONG_CODE = 12
+_WORD = re.compile(rf"\S{{{_LONG},}}")
+# After these a path, an address or an identifier may be cut; a run of them stays together.
+_AFTER = re.compile(r"([/._,=:;&?@|+)\]}]+)(?=[^/._,=:;&?@|+)\]}\s])")
+_HYPHENS = re.compile(r"-+[^\s-]?")
+_OPAQUE = frozenset(("pre", "math", "svg", "wbr"))
+
+
+def loosen(body: etree._Element) -> None:
+    """Give every long word of a chapter's body its break points; the text stays the same."""
+    name = etree.QName(body).localname
+    if name in _OPAQUE:
+        return
+    if name == "code":
+        _loosen_code(body)
+        return
+    for child in list(body):
+        if isinstance(child.tag, str):
+            loosen(child)
+    _loosen_text(body)
+
+
+def _loosen_text(element: etree._Element) -> None:
+    """Long words in an element's own text and in the tails of its children."""
+    for child in list(element):
+        if child.tail and _WORD.search(child.tail):
+            text, child.tail = child.tail, None
+            _fill(element, element.index(child) + 1, _in_words(text))
+    if element.text and _WORD.search(element.text):
+        text, element.text = element.text, None
+        _fill(element, 0, _in_words(text))
+
+
+def _in_words(text: str) -> Iterator[str | None]:
+    """Pieces of text; None stands for a break point."""
+    at = 0
+    for word in _WORD.finditer(text):
+        yield text[at : word.start()]
+        yield None
+        yield from _in_name(word[0])
+        at = word.end()
+    yield text[at:]
+
+
+def _in_name(word: str) -> Iterator[str | None]:
+    at = 0
+    for mark in _AFTER.finditer(word):
+        yield word[at : mark.end()]
+        yield None
+        at = mark.end()
+    yield word[at:]
+
+
+def _loosen_code(code: etree._Element) -> None:
+    """Inline code: break points after the joints of a name, none after a hyphen."""
+    if len(code) or not code.text:
+        return  # markup inside inline code is rare and short
+    text = code.text
+    if "-" not in text and len(text) < _LONG_CODE:
+        return
+    code.text = None
+    at = 0
+    for piece in (None, *_in_name(text)) if len(text) >= _LONG_CODE else (text,):
+        at = _fill(code, at, [None] if piece is None else _hyphens(piece))
+
+
+def _hyphens(text: str) -> Iterator[str | tuple[str] | None]:
+    """Pieces of code; a tuple holds what must not be parted."""
+    at = 0
+    for run in _HYPHENS.finditer(text):
+        before = text[at : run.start()]
+        yield before
+        if before and not before[-1].isspace():
+            yield None
+        yield (run[0],)
+        at = run.end()
+    yield text[at:]
+
+
+def _fill(parent: etree._Element, at: int, pieces: Iterable[str | tuple[str] | None]) -> int:
+    """Insert pieces into `parent` before child `at`. Out: the index behind them."""
+    for piece in pieces:
+        if piece is None or isinstance(piece, tuple):
+            node = etree.Element(_tag(parent, "wbr" if piece is None else "span"))
+            if piece is not None:
+                node.set("class", "nb")
+                node.text = piece[0]
+            parent.insert(at, node)
+            at += 1
+        elif piece and at == 0:
+            parent.text = (parent.text or "") + piece
+        elif piece:
+            parent[at - 1].tail = (parent[at - 1].tail or "") + piece
+    return at
+
+
+def _tag(parent: etree._Element, name: str) -> str:
+    space = etree.QName(parent).namespace
+    return f"{{{space}}}{name}" if space else name
