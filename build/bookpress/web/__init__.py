@@ -1,0 +1,90 @@
+"""The web edition: a folder of static pages that works from a server and from a disk.
+
+Stands last in the pipeline, beside pdf and epub. In: a Book. Out: files in the target folder, and problems.
+A file whose bytes did not change keeps its time stamp, a file that no longer belongs is removed (G04).
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from ..model import Book
+from ..problems import Problem
+from . import search
+from .site import OWN, SHELL_IDS, Site
+
+__all__ = ["Site", "make"]
+
+
+def make(
+    book: Book,
+    target: Path,
+    progress: Callable[[str, int, int], None],
+    downloads: Sequence[str] = (),
+) -> list[Problem]:
+    """Write the site into `target`. `downloads` names the PDF and EPUB that will lie beside that folder."""
+
+    def have(name: str) -> bytes | None:
+        file = target / name
+        return file.read_bytes() if file.is_file() else None
+
+    site = Site(book, downloads, have=have)
+    problems = check(site)
+    written: set[Path] = set()
+    total = len(site.pages) + len(site.files)
+    for done, path in enumerate(site.paths()):
+        progress("web", min(done, total), total)
+        data = site.read(path)
+        if data is None:
+            raise AssertionError(f"{path} is listed but has no content")
+        file = target / path
+        _write(file, data)
+        written.add(file)
+    _sweep(target, written)
+    progress("web", total, total)
+    return problems
+
+
+def check(site: Site) -> list[Problem]:
+    """What an author must know about: addresses and ids that collide, an index that grew too large."""
+    problems = list(site.moved.problems)
+    for chapter in site.book.chapters:
+        for anchor in chapter.anchors:
+            if anchor.id in SHELL_IDS or anchor.id.startswith(("ui-help", "ui-search", "ui-moves")):
+                hint = "give the heading an id of its own: ## Title {#my-id}"
+                message = f"id '{anchor.id}' is one of the page's own"
+                problems.append(Problem(chapter.path, anchor.line, 1, "WEB001", message, hint))
+        if chapter.url == "index.html" or chapter.url.split("/")[0] == OWN:
+            hint = "rename the chapter's file"
+            message = f"the page {chapter.url} would stand where the press puts its own"
+            problems.append(Problem(chapter.path, 1, 1, "WEB002", message, hint))
+    size = sum(len(zlib.compress(s.encode(), 6)) for s in (site.search.index, site.search.texts))
+    if size > search.BUDGET:
+        message = f"the search index has {size:,} bytes compressed, the budget is {search.BUDGET:,}"
+        problems.append(Problem(site.book.config.path.name, 1, 1, "WEB006", message, "", "warning"))
+    return problems
+
+
+def _write(file: Path, data: bytes) -> None:
+    """Write a file unless it already holds these bytes."""
+    if file.is_file() and file.read_bytes() == data:
+        return
+    if file.is_dir():
+        raise NotADirectoryError(f"{file} is a folder")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    new = file.with_name(f".{file.name}.new")
+    new.write_bytes(data)
+    os.replace(new, file)
+
+
+def _sweep(target: Path, written: set[Path]) -> None:
+    """Remove what an earlier build left. Only inside a folder that holds a site of ours."""
+    for old in sorted(target.rglob("*"), reverse=True):
+        if old.is_dir() and not old.is_symlink():
+            if not any(old.iterdir()):
+                old.rmdir()
+        elif old not in written:
+            old.unlink()

@@ -1,0 +1,223 @@
+"""A chapter's body for the browser: from the canonical XHTML to the HTML of one page.
+
+Stands between the Book and web/site.py. In: a Chapter and an Address book that turns `book:`, `file:` and
+`asset:` targets into relative URLs. Out: HTML markup. What readers of a page need beyond the body is added
+here (links to headings, the strip over code, boxes that scroll), what only the press needs is dropped.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable
+from urllib.parse import quote
+
+from lxml import etree
+
+from ..model import Chapter, Fence
+
+HEADINGS = ("h2", "h3", "h4", "h5", "h6")
+_VOID = frozenset("area base br col embed hr img input link meta source track wbr".split())
+_NOT_VOID = re.compile(r"<([a-z][a-z0-9]*)((?:\s[^<>]*?)?)/>")
+
+# What the strip over a code block says about the proof of the block, by the fence's mode.
+PROOF = {
+    "run": ("run", "Executed by the book's tests on a CPU machine"),
+    "slurm": ("run in Slurm", "Executed by the book's tests inside a two-node Slurm"),
+    "gpu": ("run on GPU", "Executed on a GPU; the record is stored beside the chapter"),
+    "parse": ("checked", "Checked by the language's own parser or linter"),
+    "shown": ("not run", "Shown without a test"),
+    "output": ("", ""),
+    "": ("", ""),
+}
+LANGUAGES = {
+    "bash": "Shell", "sh": "Shell", "shell": "Shell", "console": "Console", "python": "Python",
+    "py": "Python", "yaml": "YAML", "yml": "YAML", "toml": "TOML", "json": "JSON", "c": "C",
+    "cpp": "C++", "cuda": "CUDA", "output": "Output", "text": "Text", "txt": "Text", "ini": "INI",
+    "dockerfile": "Dockerfile", "sql": "SQL", "make": "Make", "makefile": "Make", "diff": "Diff",
+    "xml": "XML", "html": "HTML", "markdown": "Markdown", "md": "Markdown", "perl": "Perl",
+    "awk": "awk", "go": "Go", "rust": "Rust",
+}  # fmt: skip
+
+
+def relative(target: str, page: str) -> str:
+    """URL of `target` as seen from `page`; both are paths from the site's root."""
+    path, mark, fragment = target.partition("#")
+    start = posixpath.dirname(page) or "."
+    here = posixpath.relpath(path, start) if path else ""
+    return quote(here, safe="/._-~()!,'+@=") + mark + fragment
+
+
+class Body:
+    """One chapter on its way to HTML. `resolve` maps book:/file:/asset: to a URL, or None for no link."""
+
+    def __init__(self, chapter: Chapter, resolve: Callable[[str, str], str | None]):
+        self.chapter = chapter
+        self.resolve = resolve
+        self.fences = {str(f.index): f for f in chapter.fences}
+        self.root = etree.fromstring(chapter.body)
+
+    def head_and_rest(self) -> tuple[str, str]:
+        """The h1's markup, and everything after it."""
+        root = self.root
+        for element in root.iter(etree.Element):
+            element.attrib.pop("data-line", None)
+        self._links()
+        self._images()
+        self._code()
+        self._tables()
+        self._captions()
+        self._headings()
+        self._notes()
+        head = root.find("h1")
+        title = "" if head is None else _inner(head)
+        if head is not None:
+            root.remove(head)
+        return title, _inner(root)
+
+    def _links(self) -> None:
+        for a in list(self.root.iter("a")):
+            href = a.get("href")
+            if href is None:
+                continue
+            if href.startswith(("book:", "file:")):
+                url = self.resolve(href, self.chapter.url)
+                if url is None:  # nothing to point at: the words stay, the link goes
+                    a.tag = "span"
+                    a.attrib.pop("href")
+                    continue
+                a.set("href", url)
+            if "://" in a.get("href"):
+                a.set("rel", "noopener")
+
+    def _images(self) -> None:
+        first = True
+        for img in self.root.iter("img"):
+            src = img.get("src", "")
+            if src.startswith("asset:"):
+                img.set("src", self.resolve(src, self.chapter.url) or "")
+            if not first:
+                img.set("loading", "lazy")
+            img.set("decoding", "async")
+            first = False
+
+    def _code(self) -> None:
+        """The strip over a block: language, proof; book.js puts the buttons there."""
+        for figure in self.root.iter("figure"):
+            if figure.get("class") != "code":
+                continue
+            lang = figure.attrib.pop("data-lang", "")
+            fence = self.fences.get(figure.attrib.pop("data-fence", ""))
+            pre = figure.find("pre")
+            if pre is None:
+                continue
+            strip = etree.Element("div", {"class": "ui-strip"})
+            name = LANGUAGES.get(lang, lang)
+            if name:
+                etree.SubElement(strip, "span", {"class": "ui-lang"}).text = name
+            word, why = _proof(fence)
+            if word:
+                proof = etree.SubElement(strip, "span", {"class": f"ui-proof ui-{fence.mode}", "title": why})
+                proof.text = word
+            if lang == "output":
+                figure.set("class", "code output")
+            figure.insert(figure.index(pre), strip)
+
+    def _tables(self) -> None:
+        """A box of its own that scrolls; stacked rows repeat their column's name on a phone."""
+        for figure in self.root.iter("figure"):
+            kinds = (figure.get("class") or "").split()
+            table = figure.find("table")
+            if "table" not in kinds or table is None:
+                continue
+            if "stack" in kinds:
+                _label_cells(table)
+            caption = figure.find("figcaption")
+            box = etree.Element("div", {"class": "ui-scroll"})
+            box.set("role", "region")
+            box.set("tabindex", "0")
+            box.set("aria-label", _text(caption) if caption is not None else "Table")
+            box.tail, table.tail = table.tail, None
+            figure.replace(table, box)
+            box.append(table)
+
+    def _captions(self) -> None:
+        """The label of a numbered figure, table, listing or equation links to itself."""
+        for element in self.root.iter("figure", "div"):
+            ident = element.get("id")
+            label = element.find(".//span[@class='label']")
+            if ident and label is not None:
+                _wrap(label, etree.Element("a", {"class": "ui-self", "href": f"#{ident}"}))
+
+    def _headings(self) -> None:
+        """A link to the section beside each heading, outside of it so that its name stays clean."""
+        for heading in list(self.root.iter(*HEADINGS)):
+            ident = heading.get("id")
+            if not ident:
+                continue
+            box = etree.Element("div", {"class": f"ui-heading ui-{heading.tag}"})
+            _wrap(heading, box)
+            words = _text(heading)
+            link = etree.SubElement(box, "a", {"class": "ui-anchor", "href": f"#{ident}"})
+            link.set("aria-label", f"Link to “{words}”")
+            link.text = "#"
+
+    def _notes(self) -> None:
+        for notes in self.root.iter("section"):
+            if notes.get("class") != "footnotes":
+                continue
+            notes.set("aria-label", "Footnotes")
+            for item in notes.iter("li"):
+                # A list may hold list items only; the role of the section says what they are.
+                item.attrib.pop("role", None)
+            for number, back in enumerate(notes.iter("a")):
+                if back.get("class") == "fnback":
+                    back.set("aria-label", f"Back to reference {number + 1}")
+
+
+def _proof(fence: Fence | None) -> tuple[str, str]:
+    if fence is None:
+        return "", ""
+    word, why = PROOF.get(fence.mode, ("", ""))
+    reason = fence.attrs.get("reason", "")
+    return word, f"{why}: {reason}" if reason else why
+
+
+def _label_cells(table: etree._Element) -> None:
+    names = [_text(th) for th in table.findall("thead/tr/th")]
+    for row in table.findall("tbody/tr"):
+        for name, cell in zip(names, row, strict=False):
+            cell.set("data-label", name)
+
+
+def _wrap(element: etree._Element, box: etree._Element) -> None:
+    box.tail, element.tail = element.tail, None
+    element.getparent().replace(element, box)
+    box.append(element)
+
+
+def _text(element: etree._Element) -> str:
+    return " ".join("".join(element.itertext()).split())
+
+
+def _open(match: re.Match[str]) -> str:
+    name, attributes = match[1], match[2]
+    return f"<{name}{attributes}>" if name in _VOID else f"<{name}{attributes}></{name}>"
+
+
+def html(element: etree._Element) -> str:
+    """Serialise as HTML: void elements without a slash, all others with an end tag."""
+    text = etree.tostring(element, encoding="unicode", with_tail=False)
+    return _NOT_VOID.sub(_open, text)
+
+
+def _inner(element: etree._Element) -> str:
+    bits = [_escape(element.text or "")]
+    for child in element:
+        bits.append(html(child) + _escape(child.tail or ""))
+    return "".join(bits)
+
+
+def _escape(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
