@@ -17,7 +17,7 @@ from .. import epub
 from ..model import Book
 from ..problems import Problem, ToolMissing
 
-Lines = Mapping[str, tuple[str, Callable[[int], int]]]  # page → (Markdown path, line → line)
+Lines = Mapping[str, tuple[str, Callable[[int, int], int]]]  # page → (Markdown path, place → line)
 
 DEADLINE_S = 600
 PACKAGE = "EPUB/"
@@ -38,8 +38,7 @@ def findings(file: Path) -> list[dict]:
     """EPUBCheck's messages of level warning and above, as it writes them."""
     run = subprocess.run(
         [*command(), "--quiet", "--json", "-", str(file)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         timeout=DEADLINE_S,
         check=False,
     )
@@ -67,7 +66,8 @@ def problems(found: list[dict], lines: Lines, file: str) -> list[Problem]:
             if page in lines:
                 path, to_markdown = lines[page]
                 where = f" ({page}:{place['line']})"
-                made.append(Problem(path, to_markdown(place["line"]), 0, "EPB001", text + where, hint))
+                line = to_markdown(place["line"], place.get("column") or 0)
+                made.append(Problem(path, line, 0, "EPB001", text + where, hint))
             else:
                 where = f" ({page}:{place['line']})" if page else ""
                 made.append(Problem(file, 0, 0, "EPB001", text + where, hint))

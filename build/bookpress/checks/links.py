@@ -43,9 +43,9 @@ def check_epub(file: Path, book: Book) -> list[Problem]:
     lines = epub.chapter_lines(book) if dead else {}
     made = []
     for link, why in dead:
-        path, to_markdown = lines.get(link.page.removeprefix("EPUB/"), (file.name, lambda line: 0))
+        path, to_markdown = lines.get(link.page.removeprefix("EPUB/"), (file.name, lambda line, column: 0))
         message = f"{link.target} in {link.page}: {why}"
-        made.append(Problem(path, to_markdown(link.line), 0, "CHK002", message))
+        made.append(Problem(path, to_markdown(link.line, 0), 0, "CHK002", message))
     return made
 
 

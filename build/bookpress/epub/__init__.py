@@ -19,7 +19,7 @@ from . import images, metadata, navigation, typefaces
 from .package import Package
 from .pages import Page, chapter_page, line_map, name_of
 
-__all__ = ["chapter_lines", "make"]
+__all__ = ["chapter_lines", "line_map", "make"]
 
 
 
@@ -43,7 +43,7 @@ def make(
     package = Package(book)
     cover = images.cover(book, cache)
     package.ebook.toc = navigation.ncx(navigation.entries(groups))
-    faces = _faces(chapters, cache)
+    faces = _faces(book, chapters, cache)
     for name, content in _pages(book, groups, cover, chapters, faces):
         package.page(name, content, nav=name == "nav.xhtml")
     package.images(files, cover)
@@ -58,8 +58,8 @@ def make(
     return problems
 
 
-def chapter_lines(book: Book) -> dict[str, tuple[str, Callable[[int], int]]]:
-    """For findings in the finished file: page name → (Markdown path, line of the page → line there)."""
+def chapter_lines(book: Book) -> dict[str, tuple[str, Callable[[int, int], int]]]:
+    """For findings in the finished file: page name → (Markdown path, place in the page → line there)."""
     names, _ = images.images(book)
     return {name_of(c.slug): (c.path, line_map(book, c, names)) for c in book.chapters}
 
@@ -96,11 +96,14 @@ def _pages(
     )
 
 
-def _faces(chapters: dict[str, Page], cache: Path) -> tuple[typefaces.Typeface, ...]:
+def _faces(book: Book, chapters: dict[str, Page], cache: Path) -> tuple[typefaces.Typeface, ...]:
     signs: set[str] = set()
     for page in chapters.values():
         for element in etree.fromstring(page.content).iter("{*}code", "{*}kbd", "{*}samp"):
             signs.update("".join(element.itertext()))
+    if not signs:
+        return ()
+    signs.update(book.stamp.commit)  # the colophon sets it as code
     return typefaces.typefaces("".join(sorted(signs)), cache)
 
 

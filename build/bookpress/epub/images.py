@@ -13,13 +13,15 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path, PurePosixPath
 
+from lxml import etree
+
 from .. import fonts
 from ..model import Book
 from ..templates import FOLDER as TEMPLATES
 from ..templates import env
 
 FOLDER = "images/"
-COVER_WIDTH = 1600  # pixels; stores ask for 1600 × 2400 or near
+COVER_WIDTH = 1760  # pixels: ten to the millimeter of the default page; stores ask for 1600 or more
 # EPUB 3.3 core media types, with the ending that readers go by
 CORE = {
     "image/jpeg": ".jpg",
@@ -72,15 +74,13 @@ def cover(book: Book, cache: Path) -> Image:
 def _draw(svg: str, cache: Path) -> bytes:
     import resvg_py  # here: only a changed cover needs it
 
-    key = hashlib.sha256((svg + version("resvg-py")).encode()).hexdigest()
+    key = hashlib.sha256((_sized(svg) + version("resvg-py")).encode()).hexdigest()
     kept = cache / f"{key}.png"
     if kept.is_file():
         return kept.read_bytes()
     png = bytes(
         resvg_py.svg_to_bytes(
-            svg_string=svg,
-            width=COVER_WIDTH,
-            dpi=96.0,  # its default of 0 makes every mm nothing
+            svg_string=_sized(svg),
             background="#ffffff",
             skip_system_fonts=True,
             font_dirs=[str(fonts.FOLDER)],
@@ -95,6 +95,16 @@ def _draw(svg: str, cache: Path) -> bytes:
     scratch.write_bytes(png)
     scratch.replace(kept)
     return png
+
+
+def _sized(svg: str) -> str:
+    """The drawing at full size in whole pixels: the renderer would round millimeters up, to a pale edge."""
+    root = etree.fromstring(svg.encode())
+    box = [float(n) for n in re.split(r"[\s,]+", (root.get("viewBox") or "").strip()) if n]
+    if len(box) == 4 and box[2] > 0:
+        root.set("width", str(COVER_WIDTH))
+        root.set("height", str(round(COVER_WIDTH * box[3] / box[2])))
+    return etree.tostring(root, encoding="unicode")
 
 
 def moving(files: tuple[Image, ...]) -> bool:

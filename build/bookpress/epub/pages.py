@@ -27,6 +27,7 @@ MATHML, SVG = "http://www.w3.org/1998/Math/MathML", "http://www.w3.org/2000/svg"
 
 CHAPTERS = "chapters/"  # folder of chapter pages: a chapter's slug cannot meet a page of ours
 
+_MARK = re.compile(r'data-line="(\d+)"')
 VOID = frozenset(
     ("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr")
 )
@@ -98,15 +99,29 @@ def chapter_page(
     return Page(name_of(chapter.slug), chapter.title, text.encode(), problems)
 
 
-def line_map(book: Book, chapter: Chapter, images: Mapping[str, str]) -> Callable[[int], int]:
-    """A function from a line of the chapter's page to the line of its Markdown file (0: unknown)."""
-    marked = chapter_page(book, chapter, images, marks=True).content.decode()
-    known, current = [0], 0
-    for line in marked.splitlines():
-        marks = re.findall(r'data-line="(\d+)"', line)
-        known.append(int(marks[0]) if marks else current)
-        current = int(marks[-1]) if marks else current
-    return lambda line: known[line] if 0 <= line < len(known) else current
+def line_map(book: Book, chapter: Chapter, images: Mapping[str, str]) -> Callable[[int, int], int]:
+    """A function from a place in the chapter's page (line, column or 0) to the line of its Markdown file.
+
+    0 means unknown. A column counts as EPUBCheck counts: just behind the tag that it complains of.
+    """
+    bare, marked = (
+        chapter_page(book, chapter, images, marks=marks).content.decode().splitlines()
+        for marks in (False, True)
+    )
+    last = [0]  # the last mark up to the end of each line
+    for text in marked:
+        marks = _MARK.findall(text)
+        last.append(int(marks[-1]) if marks else last[-1])
+
+    def to_markdown(line: int, column: int = 0) -> int:
+        if not 0 < line <= len(marked):
+            return 0
+        tags = bare[line - 1][: column - 1].count("<") if column > 1 else 1
+        before = "<".join(marked[line - 1].split("<")[: tags + 1])
+        marks = _MARK.findall(before) or ([] if column else _MARK.findall(marked[line - 1])[:1])
+        return int(marks[-1]) if marks else last[line - 1]
+
+    return to_markdown
 
 
 def serialise(root: etree._Element) -> str:
