@@ -83,6 +83,12 @@ CODES: dict[str, Code] = {
     "EPB004": Code("An image lies on the network.", "Put the file into the book's folder."),
     "EPB005": Code("A chapter is not well-formed XHTML.", "Close every tag of the raw HTML in it."),
     # --- WEB: found while making or reading the web edition ---
+    "WEB001": Code("An id is one that the page's own furniture uses.", "Give the heading another id: {#my-id}."),
+    "WEB002": Code("A chapter's page would stand where the press puts its own.", "Rename the chapter's file."),
+    "WEB003": Code("redirects.yaml is no mapping of addresses.", "Write lines such as old.html: new.html."),
+    "WEB004": Code("A redirect leads to no page or place.", "Correct the address to the right of the colon."),
+    "WEB005": Code("A redirect starts at an address in use.", "Remove the line."),
+    "WEB006": Code("The search index is larger than its budget.", "Shorten raw records in the text."),
     # --- CHK: found by the checks over finished outputs (checks/) ---
     "CHK001": Code(
         "A fence's text in an output differs from its source.", "Keep to characters that can be printed."

@@ -1,6 +1,6 @@
 // Only while `make serve` runs: reload this page when it was made again, show the problems of the book.
 {
-  const here = decodeURIComponent(location.pathname.replace(/^\//, "")) || "index.html";
+  const here = decodeURIComponent(location.pathname.slice(1)).replace(/(^|\/)$/, "$1index.html");
   const KEY = "ui-place";
 
   // Keep the reader's place: the last id above the top of the window, and how far below it.
@@ -47,11 +47,11 @@
     document.body.append(overlay);
   };
 
-  const events = new EventSource("/ui-events");
+  const events = new EventSource(`/ui-events?page=${encodeURIComponent(here)}&seen=${document.documentElement.dataset.uiSeen}`);
   events.addEventListener("problems", (event) => show(JSON.parse(event.data)));
   events.addEventListener("changed", (event) => {
     const pages = JSON.parse(event.data);
-    if (pages !== "all" && !pages.includes(here)) return;
+    if (!pages.includes(here)) return;
     sessionStorage.setItem(KEY, JSON.stringify({ page: here, ...place() }));
     location.reload();
   });

@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ..model import Book
-from ..problems import Problem
+from ..problems import Problem, WrongUse
 from . import search
 from .site import OWN, SHELL_IDS, Site
 
-__all__ = ["Site", "make"]
+__all__ = ["OWN", "Site", "check", "make"]
 
 
 def make(
@@ -31,6 +31,7 @@ def make(
         file = target / name
         return file.read_bytes() if file.is_file() else None
 
+    _own(target)
     site = Site(book, downloads, have=have)
     problems = check(site)
     written: set[Path] = set()
@@ -46,6 +47,13 @@ def make(
     _sweep(target, written)
     progress("web", total, total)
     return problems
+
+
+def _own(target: Path) -> None:
+    """Take a folder that is new, empty, or a site of ours: everything else in it would be removed."""
+    if target.is_dir() and any(target.iterdir()) and not (target / OWN).is_dir():
+        raise WrongUse(f"{target} holds files that are no web edition; give an empty folder")
+    (target / OWN).mkdir(parents=True, exist_ok=True)
 
 
 def check(site: Site) -> list[Problem]:

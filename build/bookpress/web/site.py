@@ -99,7 +99,7 @@ class Site:
             f"{OWN}/icon.svg": lambda: text("icon.svg").encode(),
         }
         for face in fonts.FACES:
-            files[f"{OWN}/fonts/{face.name}"] = lambda n=face.name: self._fonts[n]
+            files[f"{OWN}/fonts/{face.name}"] = lambda n=face.name: self.fonts[n]
         for licence in fonts.licences():
             files[f"{OWN}/fonts/{licence.name}"] = licence.read_bytes
         for asset in self.book.assets.values():
@@ -117,7 +117,7 @@ class Site:
     # --- what pages share ---
 
     @cached_property
-    def _fonts(self) -> Mapping[str, bytes]:
+    def fonts(self) -> Mapping[str, bytes]:
         return fonts.make(lambda name: self.have(f"{OWN}/fonts/{name}"))
 
     @cached_property
