@@ -15,6 +15,7 @@ from pathlib import Path
 
 from lxml import etree, html
 
+from ..code import visible
 from ..epub.pages import name_of
 from ..model import Book, Chapter, Fence
 from ..problems import Problem
@@ -70,8 +71,9 @@ def compare(chapter: Chapter, blocks: Sequence[str], output: str) -> Iterator[Pr
     """Problems of one chapter: `blocks` are the texts found in the output, in reading order."""
     fences = shown(chapter)
     for fence, block in zip(fences, blocks, strict=False):
-        if block != fence.text:
-            yield _problem(chapter, fence, output, difference(fence.text, block))
+        text = visible(fence.text)
+        if block != text:
+            yield _problem(chapter, fence, output, difference(text, block))
     for fence in fences[len(blocks) :]:
         yield _problem(chapter, fence, output, "it is missing")
     if len(blocks) > len(fences):

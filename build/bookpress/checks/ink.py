@@ -49,10 +49,12 @@ def check(file: Path, book: Book) -> list[Problem]:
     try:
         pages = [page for page in (_inked(document, i) for i in range(len(document))) if page]
         found = list(_outside(pages))
-        places = Places(document, book) if found else None
-        return [places.problem(page.index, "CHK003", text) for page, text in found]
     finally:
         document.close()
+    if not found:
+        return []
+    places = Places(file, book)
+    return [places.problem(page.index, "CHK003", text) for page, text in found]
 
 
 def _inked(document: pypdfium2.PdfDocument, index: int) -> Inked | None:
