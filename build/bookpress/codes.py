@@ -40,7 +40,36 @@ CODES: dict[str, Code] = {
     "TPL006": Code("A table definition is missing or wrong.", "See an existing file in data/tables."),
     "TPL007": Code("A measurement or its key is not there.", "Paths are relative to the chapter."),
     # --- MDN: Markdown and raw HTML (parse.py, html.py) ---
+    "MDN001": Code("A word in angle brackets is no HTML tag.", "Write it in backticks: `<rank>`."),
+    "MDN002": Code("An HTML tag has no place in a book.", "Use Markdown or a tag of the allow-list."),
+    "MDN003": Code("An HTML tag is not closed.", "Add the end tag in the same block."),
+    "MDN004": Code("An HTML end tag closes nothing.", "Remove it or open the tag before it."),
+    "MDN005": Code("The text holds a control byte.", "Remove it; it is not legal in XML."),
+    "MDN006": Code("A name with underscores became emphasis.", "Write it in backticks."),
+    "MDN007": Code("A footnote has no text.", "Add a line [^name]: …"),
+    "MDN008": Code("A footnote is never referenced.", "Refer to it or remove it."),
+    "MDN009": Code("A heading level is skipped.", "Go down one level at a time."),
+    "MDN010": Code("A heading is empty.", "Give it words or remove it."),
+    "MDN011": Code("An id is used twice in a chapter.", "Rename one of them."),
+    "MDN012": Code("A table asks for an unknown policy.", "Use wide=wrap, landscape or stack."),
+    "MDN013": Code("A part of a table or figure stands outside it.", "Put it in, or remove the tag."),
     # --- INC: code included from files (include.py) ---
+    "INC001": Code("An included file is not there.", "Paths are relative to the chapter."),
+    "INC002": Code("An included file has no such region.", "Use the name in the hint."),
+    "INC003": Code("An included file lies outside the book's folder.", "Move it into the book."),
+    "INC004": Code("The marks of a region do not pair.", "One region: NAME, one endregion: NAME."),
+    "INC005": Code("A fence includes a file and has text too.", "Empty the fence."),
+    # --- FEN: how fences are written and proven (fences.py) ---
+    "FEN001": Code("A fence is not closed.", "Close it with as many marks as opened it."),
+    "FEN002": Code("A fence does not say how it is proven.", "Give it a mode: {.run}, {.parse} …"),
+    "FEN003": Code("A fence has an unknown mode.", "Use run, slurm, gpu, parse or shown."),
+    "FEN004": Code("A fence has an unknown attribute.", "Correct its spelling or remove it."),
+    "FEN005": Code("An attribute's value has the wrong form.", "Write a whole number."),
+    "FEN006": Code("A fence id is used twice in a chapter.", "Rename one of them."),
+    "FEN007": Code("A fence names a fence that is not there.", "Use the id in the hint."),
+    "FEN008": Code("A shown fence gives no reason.", "Say why nothing can check it."),
+    "FEN009": Code("A fence's attributes cannot be read.", "Write {.mode key=value key=\"two words\"}."),
+    "FEN010": Code("A fence has two modes.", "Keep one."),
     # --- COD: fences (code.py) ---
     "COD001": Code("The language of a fence is unknown.", "Use the name in the hint, or `text`."),
     "COD002": Code("A line of code is wider than the page.", "Break it; in shell with a backslash."),
@@ -51,7 +80,7 @@ CODES: dict[str, Code] = {
     "TAB002": Code("A row has fewer cells than the header.", "Add the missing cells, empty if need be."),
     "TAB003": Code("Header and delimiter row differ in cells.", "Give both the same number of cells."),
     "TAB004": Code("A table caption stands above no table.", "Put `Table: …` right before the table."),
-    "TAB005": Code("A caption's attributes cannot be read.", "Write {#tbl-name wide=wrap|landscape|stack}."),
+    "TAB005": Code("A table runs on from a paragraph.", "Put an empty line before the table."),
     # --- MTH: math (mathtex.py) ---
     "MTH001": Code("A formula cannot be read.", "Use LaTeX math that pandoc knows."),
     "MTH002": Code("A formula cannot be drawn.", "Write it with simpler constructs."),
@@ -72,7 +101,17 @@ CODES: dict[str, Code] = {
     # --- GLY: characters no bundled font has (glyphs.py) ---
     "GLY001": Code("No font of the book has a character.", "Write it differently; the hint has its name."),
     # --- LNK: links, anchors, citations (link.py) ---
+    "LNK001": Code("A link leads to a file that is not there.", "Correct the path."),
+    "LNK002": Code("A link leads to an anchor that is not there.", "Use the id in the hint."),
+    "LNK003": Code("A link leads to a folder plus anchor.", "Name the README.md: GitHub needs it."),
+    "LNK004": Code("A link differs in case from the file.", "Spell it as the file is named."),
+    "LNK005": Code("A link leads out of the book's folder.", "Use a full URL."),
+    "LNK006": Code("A link has no target.", "Write the path or URL, or remove the link."),
+    "LNK007": Code("A link has a scheme no book carries.", "Use https, mailto or a relative path."),
+    "LNK008": Code("A citation has no entry in the bibliography.", "Use the key in the hint or add it."),
+    "LNK009": Code("The bibliography has a faulty entry.", "Each work needs a title and known keys."),
     # --- NUM: numbers and cross-references (number.py) ---
+    "NUM001": Code("A cross-reference leads to what has no number.", "Caption it, or write the text."),
     # --- PDF: found while making or reading the PDF ---
     # --- EPB: found while making or reading the EPUB ---
     "EPB001": Code("EPUBCheck refuses the EPUB.", "Mend the markup at the line given."),

@@ -186,9 +186,21 @@ class Anchor:
 
 
 @dataclass(frozen=True)
+class Site:
+    """A place in a Draft's body that only the whole book can fill in."""
+
+    kind: str  # link image title section figure table listing equation cite
+    value: str  # target as the author wrote it, id of the numbered thing, or citation keys
+    text: str = ""  # a link's text where it is empty or a bare kind word, an image's "WIDTHxHEIGHT"
+    line: int = 0
+    col: int = 0
+
+
+@dataclass(frozen=True)
 class Draft:
     """One chapter parsed alone: body as in the contract, but links are still as the author wrote them
-    (`href="../x.md#y"`), images still relative to the chapter, and nothing is numbered."""
+    (`href="../x.md#y"`), images still relative to the chapter, and nothing is numbered. Elements that
+    `link` completes carry `data-site="N"` as their first attribute, N indexing `sites`."""
 
     source: Source
     body: str
@@ -197,6 +209,8 @@ class Draft:
     fences: tuple[Fence, ...]
     problems: tuple = ()  # Problems found in this chapter; kept in the cache with it
     reads: tuple[tuple[str, str], ...] = ()  # (path, sha256) of included files: the cache's second key
+    sites: tuple[Site, ...] = ()
+    aliases: tuple[tuple[str, str], ...] = ()  # (id as authors link to it, id in the body) that differ
 
 
 # --- link, number ---------------------------------------------------------------------------------

@@ -1,0 +1,165 @@
+"""Beside parse: a code block's opening line → its Fence: language, mode, attributes.
+
+The line is read here and not taken from pandoc's classes, which put the language last or first depending
+on how it was written. What is wrong with a fence is reported here; what is in it, in code.py.
+"""
+
+from __future__ import annotations
+
+import re
+
+from . import include
+from .drafting import Drafting
+from .markup import Place
+from .model import Fence
+from .pandoc import Attr, settings
+from .problems import near
+
+MODES = ("run", "slurm", "gpu", "parse", "shown", "output")
+KEYS = (
+    "id", "timeout", "exit", "setup", "session", "needs", "gpus", "reason", "of", "caption", "include",
+    "region",
+)  # fmt: skip
+_NUMBERS = ("timeout", "exit", "gpus")
+_OPEN = re.compile(r"^(?:[ \t>]|[-*+][ \t]|\d{1,9}[.)][ \t])*(`{3,}|~{3,})[ \t]*(.*?)[ \t]*$")
+_LANG = re.compile(r"[^\s{},:=\"'`]+")
+_ATTRIBUTE = re.compile(
+    r"""\s*(?:\#(?P<id>[^\s{}\#.="']+)|\.(?P<cls>[\w-]+)"""
+    r"""|(?P<key>[\w:-]+)=(?:"(?P<dq>(?:\\.|[^"\\])*)"|'(?P<sq>[^']*)'|(?P<bare>[^\s"'{}]+)))\s*"""
+)
+
+
+def _attributes(text: str) -> tuple[str, list[str], dict[str, str], str]:
+    """Read `#id .class key=value`. Out: id, classes, values, what could not be read."""
+    ident, classes, values, at = "", [], {}, 0
+    while at < len(text):
+        match = _ATTRIBUTE.match(text, at)
+        if not match or match.end() == at:
+            return ident, classes, values, text[at:].strip()
+        at = match.end()
+        if match["id"]:
+            ident = match["id"]
+        elif match["cls"]:
+            classes.append(match["cls"])
+        else:
+            quoted = next(v for v in (match["dq"], match["sq"], match["bare"]) if v is not None)
+            values[match["key"]] = re.sub(r"\\(.)", r"\1", quoted) if match["dq"] else quoted
+    return ident, classes, values, ""
+
+
+class Fences:
+    """Reads the fences of one chapter in order."""
+
+    def __init__(self, draft: Drafting):
+        self.draft = draft
+        self.proofs = draft.config.features.proofs
+        self.anchors: dict[int, str] = {}  # fence → the #id that links may lead to
+        self._places: list[Place] = []
+
+    def read(self, attr: Attr, text: str, place: Place) -> Fence:
+        """Record one code block. Out: its Fence, included code already in its text."""
+        row = place[0]
+        source = self.draft.rows[row - 1] if 0 < row <= len(self.draft.rows) else ""
+        opening = _OPEN.match(source)
+        info = opening.group(2) if opening else ""
+        word = _LANG.match(info)
+        lang, rest = (word.group(0), info[word.end() :]) if word else ("", info)
+        ident, classes, values, garbage = self._braces(rest)
+        if not lang and classes and not attr[0]:
+            lang = classes.pop(0)  # ```{.bash .run}, pandoc's own way
+        # A line {#id .class} above the fence arrives through pandoc only.
+        ident = ident or attr[0]
+        classes += [c for c in attr[1] if c not in classes and c != lang and re.fullmatch(r"[\w-]+", c)]
+        values = {**settings(attr), **values}
+        if opening:
+            self._check_closed(row, opening.group(1), text)
+        if garbage and self.proofs:
+            message = f"cannot read '{garbage}' in the fence's attributes"
+            self.draft.report("FEN009", place, message, 'write {.mode key=value key="two words"}')
+        mode = self._mode(lang, classes, values, place, bool(opening))
+        if "include" in values:
+            text = include.include(self.draft, values, text, (row, source.find("include=") + 1 or 1))
+        fence = Fence(
+            index=len(self.draft.fences), line=self.draft.line(row), lang=lang, text=text, mode=mode,
+            id=values.pop("id", "") or ident, attrs=values, hidden="hidden" in classes,
+        )  # fmt: skip
+        if ident:
+            self.anchors[fence.index] = ident
+        if self.proofs:
+            self._check_keys(fence, place)
+        self.draft.fences.append(fence)
+        self._places.append(place)
+        return fence
+
+    def _braces(self, rest: str) -> tuple[str, list[str], dict[str, str], str]:
+        start, end = rest.find("{"), rest.rfind("}")
+        if start < 0:
+            return "", [], {}, ""
+        if end < start:
+            return "", [], {}, rest[start:]
+        return _attributes(rest[start + 1 : end])
+
+    def _check_closed(self, row: int, mark: str, text: str) -> None:
+        last = row + text.count("\n") + 2
+        for number in range(row + 1, min(last, len(self.draft.rows)) + 1):
+            body = self.draft.rows[number - 1].strip(" \t>")
+            if body and not body.strip(mark[0]) and len(body) >= len(mark):
+                return
+        hint = f"close it with {mark}; a fence that holds ``` needs four"
+        self.draft.report("FEN001", (row, 1), "this fence is not closed", hint)
+
+    def _mode(
+        self, lang: str, classes: list[str], values: dict[str, str], place: Place, fenced: bool
+    ) -> str:
+        modes = [c for c in classes if c in MODES]
+        if lang == "output":
+            modes = modes or ["output"]
+        if "gpus" in values and not modes:
+            modes = ["gpu"]
+        if not self.proofs:
+            return modes[0] if modes else ""
+        for name in classes:
+            if name not in MODES and name != "hidden":
+                self.draft.report("FEN003", place, f"unknown mode '.{name}'", near(name, (*MODES, "hidden")))
+        if len(modes) > 1:
+            self.draft.report("FEN010", place, f"two modes: {' and '.join(modes)}", "keep one")
+        if not modes and not any(c != "hidden" for c in classes):
+            hint = "add {.run}, {.slurm}, {.gpu}, {.parse} or {.shown reason=…}"
+            what = "fence has no mode" if fenced else "indented code has no mode"
+            self.draft.report("FEN002", place, what, hint if fenced else "make it a fence")
+        return modes[0] if modes else ""
+
+    def _check_keys(self, fence: Fence, place: Place) -> None:
+        for key, value in fence.attrs.items():
+            if key not in KEYS:
+                self.draft.report("FEN004", place, f"unknown attribute '{key}'", near(key, KEYS))
+            elif key in _NUMBERS and not value.isdecimal():
+                self.draft.report("FEN005", place, f"{key}={value} is not a whole number")
+        if fence.mode == "shown" and not fence.attrs.get("reason"):
+            hint = 'add reason="why nothing can check it"'
+            self.draft.report("FEN008", place, "a shown fence gives no reason", hint)
+
+    def check(self) -> None:
+        """What only the whole chapter shows: ids used twice, outputs and set-ups that name nothing."""
+        seen: dict[str, int] = {}
+        fences = self.draft.fences
+        for fence, place in zip(fences, self._places, strict=True):
+            if fence.id and fence.id in seen:
+                message = f"fence id '{fence.id}' is used twice"
+                self.draft.report("FEN006", place, message, f"first in line {seen[fence.id]}")
+            elif fence.id:
+                seen[fence.id] = fence.line
+        if not self.proofs:
+            return
+        for fence, place in zip(fences, self._places, strict=True):
+            of, setup = fence.attrs.get("of"), fence.attrs.get("setup")
+            if of is not None and of not in seen:
+                message = f"output of '{of}': no fence has this id"
+                self.draft.report("FEN007", place, message, near(of, seen))
+            if setup is not None and setup not in seen and not self._fixture(setup):
+                message = f"setup '{setup}' is neither a fence nor a folder in fixtures/"
+                self.draft.report("FEN007", place, message, near(setup, seen))
+
+    def _fixture(self, name: str) -> bool:
+        path = self.draft.inside(f"fixtures/{name}")
+        return path is not None and (self.draft.config.root / path).is_dir()

@@ -1,0 +1,145 @@
+"""Stage 3: Expanded → Draft. One chapter alone, read by pandoc, written as the canonical body.
+
+Pure for its input and the files it includes, so it runs in worker processes and its result is cached. The
+order inside: pandoc's tree, blocks and raw HTML into one tree, notes, captions and formulas, then title,
+ids and the checks of the content modules.
+"""
+
+from __future__ import annotations
+
+import gc
+import re
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from lxml import etree
+
+from . import cite, figures, footnotes, glyphs, headings, html, mathtex, pandoc, tables
+from .blocks import Blocks
+from .drafting import Drafting
+from .fences import Fences
+from .footnotes import Notes
+from .inlines import Inlines
+from .markup import CONTROL, Builder
+from .model import Config, Draft, Expanded
+from .rawhtml import RawReader
+from .tidy import tidy
+
+
+@dataclass(frozen=True)
+class _Readers:
+    draft: Drafting
+    blocks: Blocks
+    notes: Notes
+
+
+def _readers(expanded: Expanded, config: Config, rows: list[str]) -> _Readers:
+    draft = Drafting(expanded, config, rows)
+    builder = Builder(draft.report)
+    notes = Notes(draft)
+    inlines = Inlines(draft, builder, RawReader(draft, builder), notes)
+    return _Readers(draft, Blocks(draft, builder, inlines, Fences(draft)), notes)
+
+
+def parse(expanded: Expanded, config: Config) -> Draft:
+    """Read one chapter."""
+    # pandoc's tree is 10⁵ small objects and no cycle: the collector would walk it over and over.
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        return _parse(expanded, config)
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _parse(expanded: Expanded, config: Config) -> Draft:
+    text = expanded.text.replace("\r\n", "\n").replace("\r", "\n").removeprefix("\ufeff")
+    readers = _readers(expanded, config, text.split("\n"))
+    draft, blocks = readers.draft, readers.blocks
+    blocks.write(pandoc.read(text))
+    blocks.builder.finish()  # what raw HTML left open ends before the notes
+    readers.notes.write(blocks)
+    blocks.write_captions()
+    root = blocks.builder.finish()
+    root.set("class", "chapter")
+    root.set("id", expanded.source.slug)
+    _formulas(blocks.inlines)
+    blocks.fences.check()
+    readers.notes.check()
+    _control_bytes(draft)
+    tidy(root)
+    _words(draft, root)
+    title, anchors, aliases = headings.settle(draft, root)
+    _images(draft)
+    _content_checks(draft, root)
+    return Draft(
+        source=expanded.source,
+        body=html.serialise(root),
+        title=title,
+        anchors=tuple(anchors),
+        fences=tuple(draft.fences),
+        problems=tuple(sorted(set(draft.problems))),
+        reads=tuple(sorted(draft.reads.items())),
+        sites=tuple(draft.sites),
+        aliases=tuple(sorted(aliases.items())),
+    )
+
+
+def _formulas(inlines: Inlines) -> None:
+    """Put the MathML of all formulas in their places."""
+    waiting = inlines.formulas
+    made = pandoc.mathml([(tex, display) for _, tex, display, _ in waiting])
+    for (element, tex, _, place), math in zip(waiting, made, strict=True):
+        if math is None:
+            inlines.draft.report("MTH001", place, f"pandoc cannot read the formula '{tex.strip()}'")
+            element.insert(0, etree.Element("code"))
+            element[0].text = tex
+        else:
+            math.set("alttext", tex.strip())
+            element.insert(0, math)
+
+
+def _control_bytes(draft: Drafting) -> None:
+    """Report control bytes in prose; those in code are code.py's."""
+    rows = [n for n, row in enumerate(draft.rows, 1) if CONTROL.search(row)]
+    if not rows:
+        return
+    spans = [(f.line, f.line + f.text.count("\n") + 2) for f in draft.fences]
+    for number in rows:
+        line = draft.line(number)
+        if not any(first <= line <= last for first, last in spans):
+            match = CONTROL.search(draft.rows[number - 1])
+            message = f"control byte {ord(match[0]):#04x} in the text"
+            draft.report("MDN005", (number, match.start() + 1), message, "remove it", "warning")
+
+
+def _words(draft: Drafting, root: etree._Element) -> None:
+    """Walk the prose for what Markdown left as text: note marks without a note, citations."""
+    cited = cite.file(draft.config).is_file()
+    for element in list(root.iter()):
+        if not isinstance(element.tag, str) or element.tag in ("pre", "code") or element.tag[0] == "{":
+            continue
+        for words in (element.text, *(child.tail for child in element)):
+            if words and "[^" in words:
+                footnotes.lint(draft, words, draft.row(html.line_of(element)))
+        if cited:
+            cite.mark(draft, element)
+
+
+def _images(draft: Drafting) -> None:
+    """Note the images that the chapter shows: their size is in the body, so a new file is a new draft."""
+    for site in draft.sites:
+        if site.kind == "image" and not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:|//", site.value):
+            name = unquote(site.value.partition("#")[0].partition("?")[0])
+            path = name.lstrip("/") if name.startswith("/") else draft.inside(name)
+            if path:
+                draft.read(path)
+
+
+def _content_checks(draft: Drafting, root: etree._Element) -> None:
+    source = draft.expanded
+    draft.problems += mathtex.finish(root, source, draft.config)
+    draft.problems += tables.finish(root, source, draft.config)
+    draft.problems += figures.finish(root, source, draft.config)
+    draft.problems += glyphs.check(root, source, draft.config)
