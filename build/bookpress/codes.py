@@ -113,6 +113,11 @@ CODES: dict[str, Code] = {
     # --- NUM: numbers and cross-references (number.py) ---
     "NUM001": Code("A cross-reference leads to what has no number.", "Caption it, or write the text."),
     # --- PDF: found while making or reading the PDF ---
+    "PDF001": Code("Something is wider than the page or its table cell.", "Shorten it or choose another width."),
+    "PDF002": Code("An image cannot be drawn.", "Check that it opens elsewhere; save it again as PNG or SVG."),
+    "PDF003": Code("A link inside the chapter leads nowhere.", "Correct the anchor."),
+    "PDF004": Code("No font of the book has a character.", "Replace the character, or write it in words."),
+    "PDF005": Code("The layout engine reports a fault.", "The message is its own; report it when unclear."),
     # --- EPB: found while making or reading the EPUB ---
     "EPB001": Code("EPUBCheck refuses the EPUB.", "Mend the markup at the line given."),
     "EPB002": Code("Ace finds a barrier for readers.", "Do what its rule asks at the place named."),
