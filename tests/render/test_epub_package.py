@@ -143,13 +143,13 @@ def test_parts_chapters_and_sections_nest():
     _, _, entries = epubs.whole()
     nav = etree.fromstring(entries["EPUB/nav.xhtml"])
     top = find(nav, "//h:nav[@epub:type='toc']/h:ol/h:li/h:a")
-    assert [a.text for a in top] == ["Preface", "Hardware", "Debugging", "Glossary"]
+    assert [a.text for a in top] == ["Preface", "Part I: Hardware", "Part II: Debugging", "Glossary"]
     second = find(nav, "//h:nav[@epub:type='toc']/h:ol/h:li/h:ol/h:li/h:a")
     assert [a.text for a in second] == ["1 Accelerators & their limits", "2 When a job hangs"]
     spine = [find(opf(entries), f"//opf:item[@id='{i}']/@href")[0] for i in find(opf(entries), "//opf:itemref/@idref")]
     assert spine == [
-        "cover.xhtml", "title.xhtml", "nav.xhtml", "chapters/preface.xhtml", "part-1.xhtml",
-        "chapters/accelerators.xhtml", "part-2.xhtml", "chapters/hangs.xhtml", "chapters/glossary.xhtml",
+        "cover.xhtml", "title.xhtml", "nav.xhtml", "chapters/preface.xhtml", "part-i.xhtml",
+        "chapters/accelerators.xhtml", "part-ii.xhtml", "chapters/hangs.xhtml", "chapters/glossary.xhtml",
         "colophon.xhtml",
     ]  # fmt: skip
     kinds = [find(page(entries, s), "//h:body/@epub:type")[0] for s in ("preface", "hangs", "glossary")]

@@ -1,9 +1,8 @@
 """No ink outside any page, and none in the side margins beyond the text area.
 
 Stands after the outputs. Each page is drawn by PDFium onto a larger sheet with the page's own clip lifted,
-so whatever would be cut off shows: text, rules, pictures, backgrounds alike. The text area is read off the
-book itself: the widest left and right edges that most pages of one size keep to. Above and below stand
-running heads and folios, so there only the page's edge counts.
+so whatever would be cut off shows: text, rules, pictures, backgrounds alike. Left and right the margins of the
+style sheet count; above and below stand running heads and folios, so there only the page's edge does.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import pypdfium2
 from PIL import Image
 
 from ..model import Book
+from ..pdf.sheet import margin
 from ..problems import Problem
 from .pdfplaces import Places
 
@@ -23,7 +23,6 @@ SHEET = 72  # points added on each side
 SCALE = 2  # pixels to the point
 HAIR = 1.5  # points of ink that anti-aliasing and side bearings may add
 DARK = 245  # of 255: paler is no ink
-SHARE = 0.05  # of the pages of a size must reach an edge before it counts as the text area's
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ def check(file: Path, book: Book) -> list[Problem]:
     document = pypdfium2.PdfDocument(file)
     try:
         pages = [page for page in (_inked(document, i) for i in range(len(document))) if page]
-        found = list(_outside(pages))
+        found = list(_outside(pages, margin(book.config) * 72 / 25.4))
     finally:
         document.close()
     if not found:
@@ -75,30 +74,10 @@ def _inked(document: pypdfium2.PdfDocument, index: int) -> Inked | None:
     return Inked(index, right - left, top - bottom, x0, y0, x1, y1)
 
 
-def _outside(pages: list[Inked]) -> Iterator[tuple[Inked, str]]:
-    for size in sorted({(round(p.width), round(p.height)) for p in pages}):
-        alike = [p for p in pages if (round(p.width), round(p.height)) == size]
-        # left and right pages may have mirrored margins
-        for parity in (0, 1):
-            side = [p for p in alike if p.index % 2 == parity and not p.bleeds]
-            if not side:
-                continue
-            left, right = _edge([p.left for p in side]), -_edge([-p.right for p in side])
-            for page in side:
-                yield from _beyond(page, left, right)
-        for page in alike:
-            if page.bleeds:
-                yield from _beyond(page, 0, page.width)
-
-
-def _edge(values: list[float]) -> float:
-    """The smallest value that several pages share; one page alone proves no edge."""
-    ordered = sorted(values)
-    needed = max(2, round(SHARE * len(ordered)))
-    for value in ordered:
-        if sum(1 for other in ordered if abs(other - value) <= HAIR / 2) >= min(needed, len(ordered)):
-            return value
-    return ordered[len(ordered) // 2]
+def _outside(pages: list[Inked], margin: float) -> Iterator[tuple[Inked, str]]:
+    for page in pages:
+        side = 0.0 if page.bleeds else margin
+        yield from _beyond(page, side, page.width - side)
 
 
 def _beyond(page: Inked, left: float, right: float) -> Iterator[tuple[Inked, str]]:

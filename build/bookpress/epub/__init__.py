@@ -13,6 +13,7 @@ from pathlib import Path
 from lxml import etree
 
 from ..model import Book
+from ..pdf.front import facts
 from ..problems import Problem
 from ..templates import env, text
 from . import images, metadata, navigation, typefaces
@@ -21,6 +22,9 @@ from .pages import Page, chapter_page, line_map, name_of
 
 __all__ = ["chapter_lines", "line_map", "make"]
 
+
+
+VERIFY = "sha256sum --check --ignore-missing SHA256SUMS"
 
 
 def make(
@@ -90,10 +94,12 @@ def _pages(
         for chapter in group.chapters:
             name = name_of(chapter.slug)
             yield name, chapters[name].content
-    families = tuple(dict.fromkeys((face.family, face.spdx) for face in faces))
+    licenses = [("Prose, figures", book.config.license), ("Code", book.config.license_code)]
+    licenses += dict.fromkeys((face.family, face.spdx) for face in faces)
     yield "colophon.xhtml", shell(
-        "colophon.xhtml", "Colophon", rights=metadata.rights(book), faces=families
-    )
+        "colophon.xhtml", "About this copy", facts=facts(book), fonts=bool(faces),
+        licenses=[row for row in licenses if row[1]], command=VERIFY,
+    )  # fmt: skip
 
 
 def _faces(book: Book, chapters: dict[str, Page], cache: Path) -> tuple[typefaces.Typeface, ...]:
@@ -103,7 +109,7 @@ def _faces(book: Book, chapters: dict[str, Page], cache: Path) -> tuple[typeface
             signs.update("".join(element.itertext()))
     if not signs:
         return ()
-    signs.update(book.stamp.commit)  # the colophon sets it as code
+    signs.update(book.stamp.commit + VERIFY)  # the colophon sets them as code
     return typefaces.typefaces("".join(sorted(signs)), cache)
 
 

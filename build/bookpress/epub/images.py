@@ -1,7 +1,7 @@
 """Images of the EPUB: the cover, and each asset once under a name that every reader can open.
 
-Stands inside the EPUB stage. The cover is the same `templates/cover.svg` that the PDF prints, drawn to
-PNG with the bundled fonts only: many library views show no SVG, and one design must not exist twice.
+Stands inside the EPUB stage. The cover is the drawing that the PDF prints, turned into PNG with the bundled
+fonts only: many library views show no SVG, and one design must not exist twice.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from lxml import etree
 
 from .. import fonts
 from ..model import Book
-from ..templates import FOLDER as TEMPLATES
-from ..templates import env
+from ..pdf.front import cover_svg
 
 FOLDER = "images/"
 COVER_WIDTH = 1760  # pixels: ten to the millimeter of the default page; stores ask for 1600 or more
@@ -57,7 +56,7 @@ def images(book: Book) -> tuple[dict[str, str], tuple[Image, ...]]:
 
 
 def cover(book: Book, cache: Path) -> Image:
-    """The cover image: an image file of the book's folder, or a drawing of the cover template."""
+    """The cover image: an image file of the book's folder, or the press's own design."""
     own = book.config.root / book.config.cover
     if book.config.cover and own.is_file():
         kinds = {ending: mime for mime, ending in CORE.items()} | {".jpeg": "image/jpeg"}
@@ -66,8 +65,7 @@ def cover(book: Book, cache: Path) -> Image:
             return Image(f"{FOLDER}cover{CORE.get(mime, own.suffix)}", mime, own.read_bytes())
         drawing = own.read_text(encoding="utf-8")
     else:
-        template = env().get_template(book.config.cover or "cover.svg")
-        drawing = template.render(book=book, config=book.config, stamp=book.stamp)
+        drawing = cover_svg(book)
     return Image(f"{FOLDER}cover.png", "image/png", _draw(drawing, cache))
 
 
@@ -84,7 +82,6 @@ def _draw(svg: str, cache: Path) -> bytes:
             background="#ffffff",
             skip_system_fonts=True,
             font_dirs=[str(fonts.FOLDER)],
-            resources_dir=str(TEMPLATES),
             serif_family="Source Serif 4",
             sans_serif_family="Source Sans 3",
             monospace_family="JetBrains Mono",

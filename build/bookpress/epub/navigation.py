@@ -12,6 +12,7 @@ from itertools import groupby
 from ebooklib import epub
 
 from ..model import Book, Chapter
+from ..pdf.front import part_number
 from .pages import name_of
 
 DEPTH = 2  # headings deeper than h2 would drown the contents page
@@ -30,7 +31,7 @@ class Entry:
 class Group:
     """Chapters that follow one another in one part."""
 
-    title: str  # "" outside named parts
+    title: str  # "" outside numbered parts: as in the PDF, the others are no level of their own
     page: str  # name of the part's own page, "" when it has none
     matter: str  # frontmatter, bodymatter or backmatter
     chapters: tuple[Chapter, ...]
@@ -40,12 +41,13 @@ def groups(book: Book) -> tuple[Group, ...]:
     runs = [(i, tuple(run)) for i, run in groupby(book.chapters, key=lambda chapter: chapter.part)]
     body = [n for n, (i, _) in enumerate(runs) if book.parts[i].numbered]
     first, last = (body[0], body[-1]) if body else (0, len(runs))
-    found, pages = [], 0
+    found: list[Group] = []
     for n, (part, run) in enumerate(runs):
-        title = book.parts[part].title
-        pages += bool(title)
+        number = part_number(book, part)
+        title = f"Part {number}: {book.parts[part].title}" if number else ""
+        page = f"part-{number.lower()}.xhtml" if number else ""
         matter = "frontmatter" if n < first else "backmatter" if n > last else "bodymatter"
-        found.append(Group(title, f"part-{pages}.xhtml" if title else "", matter, run))
+        found.append(Group(title, page, matter, run))
     return tuple(found)
 
 

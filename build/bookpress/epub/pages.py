@@ -263,10 +263,9 @@ def _about(root: etree._Element, chapter: Chapter) -> None:
     heading = root.find("h1")
     meta = chapter.meta
     place = 0 if heading is None else root.index(heading) + 1
-    checked = f"Checked {meta.verified}" if meta.verified else ""
-    if meta.applies_to:
-        checked += (" on " if checked else "Applies to ") + ", ".join(meta.applies_to)
-    for kind, text in (("checked", checked), ("summary", meta.summary)):
+    facts = [f"Verified {meta.verified}"] if meta.verified else []
+    facts += ["Applies to " + ", ".join(meta.applies_to)] if meta.applies_to else []
+    for kind, text in (("verified", " · ".join(facts)), ("summary", meta.summary)):
         if text:
             paragraph = etree.Element("p", {"class": kind})
             paragraph.text, paragraph.tail = text, "\n"

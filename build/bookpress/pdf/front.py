@@ -113,12 +113,12 @@ def front(book: Book) -> tuple[str, dict[str, bytes]]:
     said = ", ".join(t for t in (config.title, config.subtitle) if t)
     markup = templates.env().get_template("print/front.html").render(
         config=config, stamp=book.stamp, cover=cover, cover_alt=f"Cover: {said}",
-        facts=_facts(book), licenses=_licenses(book),
+        facts=facts(book), licenses=_licenses(book),
     )  # fmt: skip
     return markup, drawings
 
 
-def _facts(book: Book) -> list[tuple[str, str]]:
+def facts(book: Book) -> list[tuple[str, str]]:
     config, stamp = book.config, book.stamp
     tools = ", ".join(f"{name} {version}" for name, version in stamp.tools.items())
     commit = stamp.commit + (" + uncommitted changes (dirty)" if stamp.dirty else "")
@@ -168,7 +168,7 @@ def cover_svg(book: Book) -> str:
     at = title_lines[-1]["y"] + 30
     subtitle_lines = [{"text": t, "y": _round(at + n * 19), "size": 14} for n, t in enumerate(subtitle)]
     band_end = (subtitle_lines or title_lines)[-1]["y"] + 34
-    rings, nodes = _collective(width / 2, height * 0.255, width * 0.34)
+    rings, nodes = _collective(width / 2, height * 0.25, height * 0.185)
     return templates.env().get_template("cover.svg").render(
         width=_round(width), height=_round(height), left=_round(left), right=_round(right),
         foot=_round(height - 34), band={"y": _round(band_top), "h": _round(band_end - band_top)},
