@@ -40,6 +40,20 @@ def loosen(body: etree._Element) -> None:
     _loosen_text(body)
 
 
+def breaks_before(word: str, code: bool) -> bool:
+    """Does a word get a break point in front, whatever it is joined to?"""
+    return len(word) >= (_LONG_CODE if code else _LONG)
+
+
+def joints(word: str, code: bool) -> list[str]:
+    """The pieces that a word without spaces may be parted into, for measuring."""
+    pieces = re.split(r"(?<=[a-z])-(?=[a-z])", word) if not code else [word]
+    if breaks_before(word, code):
+        parts = [p for piece in pieces for p in _in_name(piece) if p]
+        return [q for p in parts for q in re.split(r"(?=-)", p) if q] if code else parts
+    return pieces
+
+
 def _loosen_text(element: etree._Element) -> None:
     """Long words in an element's own text and in the tails of its children."""
     for child in list(element):
