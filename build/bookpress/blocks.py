@@ -14,7 +14,8 @@ from lxml import etree
 from . import code, pandoc
 from .drafting import Drafting
 from .fences import Fences
-from .inlines import Inlines
+from .headings import slug
+from .inlines import Inlines, plain
 from .markup import Builder, Frame, Place
 from .model import Fence
 from .pandoc import Attr, Node
@@ -69,12 +70,13 @@ class Blocks:
             place = pandoc.first_place(content)
         if place != (0, 0):
             self.inlines.place = place
+            self.builder.line = self._line(place)
         if kind in ("Para", "Plain"):
             self._paragraph(kind, content, attr, place)
         elif kind == "Header":
-            self._simple(f"h{content[0]}", content[1], place, content[2])
+            self._heading(*content, place)
         elif kind == "CodeBlock":
-            self._code(content[0], content[1], place)
+            self._code(content[0], content[1], place if place != (0, 0) else self.inlines.place)
         elif kind == "RawBlock":
             self.inlines.raw.read(content[1], place)
         elif kind == "BlockQuote":
@@ -94,8 +96,11 @@ class Blocks:
         attrs = {"id": attr[0], "class": " ".join(attr[1]), "data-line": self._line(place)}
         return {k: v for k, v in attrs.items() if v}
 
-    def _simple(self, tag: str, attr: Attr, place: Place, inner: list[Node]) -> None:
-        frame = self.builder.open(tag, self._attrs(attr, place))
+    def _heading(self, level: int, attr: Attr, inner: list[Node], place: Place) -> None:
+        attrs = self._attrs(attr, place)
+        if not attr[0] and any(n["t"] == "Span" and n["c"][0][1] == ["emoji"] for n in inner):
+            attrs["data-slug"] = slug(plain(inner, emoji=True))
+        frame = self.builder.open(f"h{level}", attrs)
         self.inlines.write(inner)
         self.builder.close(frame)
 

@@ -138,7 +138,7 @@ class Works:
             items.append(f'<li id="ref-{number}" data-line="{line}">{words} {back}</li>')
         body = (
             f'<section class="chapter" id="{self.slug}"><h1 id="{head}" data-line="1">Bibliography</h1>'
-            f'<ol class="bibliography" role="list" data-line="1">{"".join(items)}</ol></section>'
+            f'<ol class="bibliography" data-line="1">{"".join(items)}</ol></section>'
         )
         anchors = (
             Anchor(head, "chapter", "Bibliography", 1, "", 1),

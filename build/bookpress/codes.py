@@ -112,6 +112,7 @@ CODES: dict[str, Code] = {
     "LNK009": Code("The bibliography has a faulty entry.", "Each work needs a title and known keys."),
     # --- NUM: numbers and cross-references (number.py) ---
     "NUM001": Code("A cross-reference leads to what has no number.", "Caption it, or write the text."),
+    "NUM002": Code("A cross-reference names another kind of thing.", "Correct the word or the target."),
     # --- PDF: found while making or reading the PDF ---
     "PDF001": Code("Something is wider than the page or its table cell.", "Shorten it or choose another width."),
     "PDF002": Code("An image cannot be drawn.", "Check that it opens elsewhere; save it again as PNG or SVG."),

@@ -58,6 +58,8 @@ class Fences:
 
     def read(self, attr: Attr, text: str, place: Place) -> Fence:
         """Record one code block. Out: its Fence, included code already in its text."""
+        if not self._opens(place[0]):
+            place = self._search(place, text)
         row = place[0]
         source = self.draft.rows[row - 1] if 0 < row <= len(self.draft.rows) else ""
         opening = _OPEN.match(source)
@@ -68,7 +70,8 @@ class Fences:
         if not lang and classes and not attr[0]:
             lang = classes.pop(0)  # ```{.bash .run}, pandoc's own way
         # A line {#id .class} above the fence arrives through pandoc only.
-        ident = ident or attr[0]
+        if attr[0] != values.get("id"):
+            ident = ident or attr[0]
         classes += [c for c in attr[1] if c not in classes and c != lang and re.fullmatch(r"[\w-]+", c)]
         values = {**settings(attr), **values}
         if opening:
@@ -90,6 +93,17 @@ class Fences:
         self.draft.fences.append(fence)
         self._places.append(place)
         return fence
+
+    def _opens(self, row: int) -> bool:
+        return 0 < row <= len(self.draft.rows) and bool(_OPEN.match(self.draft.rows[row - 1]))
+
+    def _search(self, place: Place, text: str) -> Place:
+        """Where a fence opens that has no place of its own (in a footnote): soon after what came before."""
+        first = text.partition("\n")[0].strip()
+        for row in range(max(place[0], 1), min(place[0] + 60, len(self.draft.rows))):
+            if self._opens(row) and self.draft.rows[row].strip() == first:
+                return row, 1
+        return place
 
     def _braces(self, rest: str) -> tuple[str, list[str], dict[str, str], str]:
         start, end = rest.find("{"), rest.rfind("}")

@@ -127,12 +127,13 @@ def _assign(draft: Drafting, root: etree._Element, ids: Ids) -> None:
         if not isinstance(element.tag, str):
             continue
         own = element.get("id")
+        if own is not None and own in ids.written and not _is_note(element):
+            message = f"id '{own}' is used twice"
+            draft.report_at("MDN011", line_of(element), message, "rename one", draft.lenient)
         if element.tag in HEADINGS:
-            element.set("id", ids.claim(own or slug(text(element))))
+            wanted = element.attrib.pop("data-slug", None) or slug(text(element))
+            element.set("id", ids.claim(own or wanted))
         elif own is not None and not _is_note(element):
-            if own in ids.written:
-                message = f"id '{own}' is used twice"
-                draft.report_at("MDN011", line_of(element), message, "rename one", draft.lenient)
             element.set("id", ids.claim(own))
 
 

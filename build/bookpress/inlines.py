@@ -24,7 +24,7 @@ _TAGS = {
     "Underline": "u", "SmallCaps": "span",
 }  # fmt: skip
 # What opens like a formula and is none: $HOME/bin:$PATH and "$5 an hour, so 10 US$" (pi-web#135).
-_SHELL_NAME = re.compile(r"\{?[A-Z_][A-Z0-9_]+\}?(?![A-Za-z])")
+_SHELL_NAME = re.compile(r"(?:\{[A-Z_][A-Z0-9_]*\}|[A-Z_][A-Z0-9_]+)(?![A-Za-z])")
 _PRICE = re.compile(r"\d[\d.,]*[^\\^_=<>+*{}]*[A-Za-z]{2}[^\\^_=<>+*{}]*")
 # The names Python people write most; others are caught by the dot or bracket beside them.
 _DUNDER = frozenset(("init", "main", "name", "call", "new", "all", "dict", "doc", "file", "version"))
@@ -209,7 +209,7 @@ class Inlines:
 
 def is_formula(tex: str, after: str) -> bool:
     """False for what only looks like `$…$`: shell variables and prices."""
-    if _PRICE.fullmatch(tex):
+    if _PRICE.fullmatch(tex) or after[:1].isdecimal():
         return False
     name = _SHELL_NAME.match(tex)
     if not name:
@@ -225,8 +225,8 @@ def _is_word(node: Node) -> bool:
     return node["t"] in ("Str", "Space")
 
 
-def plain(nodes: list[Node]) -> str:
-    """The words of inline nodes."""
+def plain(nodes: list[Node], emoji: bool = False) -> str:
+    """The words of inline nodes; `emoji`: those written :name: as their names."""
     found = []
     for node in nodes:
         kind, content = node["t"], node.get("c")
@@ -236,8 +236,10 @@ def plain(nodes: list[Node]) -> str:
             found.append(" ")
         elif kind in ("Code", "Math"):
             found.append(content[1])
+        elif emoji and kind == "Span" and content[0][1] == ["emoji"]:
+            found.append(dict(content[0][2]).get("data-emoji", ""))
         elif kind in ("Span", "Link", "Image", "Quoted", "Cite"):
-            found.append(plain(content[1]))
+            found.append(plain(content[1], emoji))
         elif kind in _TAGS:
-            found.append(plain(content))
+            found.append(plain(content, emoji))
     return "".join(found)

@@ -83,6 +83,8 @@ class _Filler:
         )  # fmt: skip
 
     def _report(self, site: Site, found: target.Trouble) -> None:
+        if found.strict and not self.config.features.strict:
+            return
         level = "error" if self.config.features.strict else "warning"
         path = self.draft.source.path
         problem = Problem(path, site.line, site.col, found.code, found.message, found.hint, level)
@@ -124,7 +126,7 @@ class _Filler:
             if trouble:
                 self._report(site, trouble)
             if words is None:
-                words, rest = escape(site.text), rest.replace(' class="xref"', "")
+                words, rest = escape(site.text or site.value), rest.replace(' class="xref"', "")
             else:
                 words = escape(words)
         href = f' href="{escape(found.href)}"' if found.href else ""

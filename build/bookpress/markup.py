@@ -27,6 +27,7 @@ _PROSE = frozenset(("section", "blockquote", "aside", "details"))
 _NO_BLOCKS = HEADINGS | {"pre", "summary"}
 _OMITTABLE = frozenset(("p", "li", "td", "th", "tr", "dt", "dd", "thead", "tbody", "tfoot"))
 _CELLS = frozenset(("td", "th"))
+_UNLINED = _CELLS | TABLE_PARTS - {"tr"} | {"figcaption"}  # they stand in what has a line
 
 
 @dataclass(eq=False)
@@ -62,11 +63,15 @@ class Builder:
         self.stack = [Frame(self.root)]
         self.formats: list[Format] = []
         self.report = report
+        self.line = ""  # of what is being read; for paragraphs that only a rule opens
         self._words: list[str] = []
+        self._line, self._blank = "", True  # of the words that wait
 
     # --- what readers call ---
 
     def text(self, words: str) -> None:
+        if not self._words or self._blank:
+            self._line, self._blank = self.line, words.isspace()
         self._words.append(words)
 
     def open(self, tag: str, attrs: dict[str, str] | None = None, **how) -> Frame | None:
@@ -111,7 +116,8 @@ class Builder:
         elif tag in PHRASING:
             self._start_format(tag, attrs, place)
         elif self._structure(tag):
-            self.open(tag, {**attrs, "data-line": line}, raw=True, place=place)
+            lined = {} if tag in _UNLINED else {"data-line": line}
+            self.open(tag, {**attrs, **lined}, raw=True, place=place)
         else:
             home = "details" if tag == "summary" else "figure" if tag == "figcaption" else "table"
             self.report("MDN013", place, f"<{tag}> stands outside a <{home}>", level="warning")
@@ -180,7 +186,9 @@ class Builder:
         if blank and (tag in _PROSE or tag in TABLE_PARTS or tag in ("ul", "ol", "dl", "table", "figure")):
             return
         if not blank:
+            line, self.line = self.line, self._line
             self._ready_for_text()
+            self.line = line
         parent = self.stack[-1].element
         if len(parent):
             parent[-1].tail = (parent[-1].tail or "") + words
@@ -192,7 +200,7 @@ class Builder:
     def _ready_for_text(self) -> None:
         self._fit("")
         if self.stack[-1].tag in _PROSE:
-            self._push("p", {}, implied=True)
+            self._push("p", {"data-line": self.line} if self.line else {}, implied=True)
         for format_ in self.formats:
             if format_.frame is None:
                 attrs = {k: v for k, v in format_.attrs.items() if k != "id"}

@@ -21,6 +21,7 @@ class RawReader(HTMLParser):
 
     def __init__(self, draft: Drafting, builder: Builder):
         super().__init__(convert_charrefs=True)
+        self._first = False  # inside <pre>, before its first character
         self.draft, self.builder = draft, builder
         self._base: Place = (1, 1)
         self._skip: list[str] = []
@@ -38,6 +39,7 @@ class RawReader(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         place = self._place()
+        self.builder.line = str(self.draft.line(place[0]))
         if self._skip:
             self._skip += [tag] if tag == self._skip[0] else []
             return
@@ -64,7 +66,7 @@ class RawReader(HTMLParser):
         if name == "img" and "src" not in kept:
             self.draft.report("MDN002", place, "<img> without src", level=self.draft.lenient)
             return
-        self.builder.start_tag(name, kept, place, str(self.draft.line(place[0])))
+        self.builder.start_tag(name, kept, place, self.builder.line)
         if name == "pre":
             self._first = True
 
@@ -100,9 +102,11 @@ class RawReader(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self._skip:
             return
-        if getattr(self, "_first", False):
+        if self._first:
             self._first = False
             data = data.removeprefix("\n")  # HTML drops the line end after <pre>, XML does not
+        if not data.isspace():
+            self.builder.line = str(self.draft.line(self._place()[0] + leading_lines(data)))
         self.builder.text(data)
 
     def unknown_decl(self, data: str) -> None:
@@ -113,3 +117,8 @@ class RawReader(HTMLParser):
         hint = f"write `{' '.join(shown.split())}` in backticks"
         self.draft.report("MDN001", place, message, hint, self.draft.lenient)
         self.builder.text(shown)
+
+
+def leading_lines(data: str) -> int:
+    """Line ends before the first word."""
+    return data[: len(data) - len(data.lstrip())].count("\n")

@@ -30,6 +30,7 @@ class Trouble:
     code: str
     message: str
     hint: str = ""
+    strict: bool = False  # worth saying only in books that know the press's cross-references
 
 
 @dataclass(frozen=True)
@@ -212,13 +213,11 @@ def reference(words: str, found: Found) -> tuple[str | None, Trouble | None]:
     anchor = found.anchor
     if anchor is None:
         return (None, None) if words or found.trouble else (None, _no_number(found))
-    wanted = words.lower()
-    if words and NAMES.get(anchor.kind, "").lower() != wanted:
-        return None, None
+    if words and NAMES.get(anchor.kind, "").lower() != words.lower():
+        hint = "caption it, or link longer words"
+        return None, Trouble("NUM002", f"'{found.href}' is no numbered {words.lower()}", hint, strict=True)
     written = label(anchor)
-    if written:
-        return written, None
-    return None, _no_number(found)
+    return (written, None) if written else (None, _no_number(found))
 
 
 def _no_number(found: Found) -> Trouble:
@@ -237,4 +236,4 @@ def _url(written: str) -> str:
 
 
 def _relative(path: str, chapter: str) -> str:
-    return posixpath.relpath(path, posixpath.dirname(chapter) or ".")
+    return quote(posixpath.relpath(path, posixpath.dirname(chapter) or "."))

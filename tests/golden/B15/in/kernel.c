@@ -1,0 +1,3 @@
+/* region: body */
+int x;
+/* endregion: body */
