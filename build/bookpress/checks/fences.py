@@ -2,15 +2,15 @@
 
 Stands after the outputs. The source is the Markdown file itself, read here line by line and not through
 the press's own parser, so that a character lost on any way is seen: on reading (tabs, entities), on
-highlighting, in a template, in an archive. The PDF, which holds lines of glyphs and no text, is read by
-pdftext.py.
+highlighting, in a template, in an archive. The PDF, which holds glyphs at places and no text, is compared by
+pdfcode.py.
 """
 
 from __future__ import annotations
 
 import re
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from lxml import etree, html
@@ -19,6 +19,9 @@ from ..code import visible
 from ..epub.pages import name_of
 from ..model import Book, Chapter, Fence
 from ..problems import Problem
+from .pdfcode import code_blocks, trouble
+from .pdfplaces import Places
+from .pdftext import Element
 
 _OPENING = re.compile(r"^(?P<lead>(?:[ \t]|>|[-*+][ \t]|\d{1,9}[.)][ \t])*)(?P<mark>`{3,}|~{3,})")
 
@@ -64,6 +67,28 @@ def check_web(folder: Path, book: Book) -> list[Problem]:
         tree = html.document_fromstring(data, html.HTMLParser(encoding="utf-8"))
         blocks = ["".join(e.itertext()) for e in tree.iterfind(".//pre/code")]
         made += compare(chapter, blocks, "the web edition")
+    return made
+
+
+def check_pdf(file: Path, book: Book) -> list[Problem]:
+    """Blocks of code on the pages, chapter by chapter, against the fences that are no empty ones."""
+    places = Places(file, book)
+    blocks: dict[str, list[Element]] = {}
+    for block in code_blocks(file):
+        blocks.setdefault(places.path(block.lines[0].page), []).append(block)
+    made = []
+    for chapter in book.chapters:
+        fences = [fence for fence in shown(chapter) if fence.text.strip()]
+        found = blocks.get(chapter.path, [])
+        for fence, block in zip(fences, found, strict=False):
+            said = trouble(visible(fence.text), block)
+            if said:
+                made.append(_problem(chapter, fence, "the PDF", said))
+        for fence in fences[len(found) :]:
+            made.append(_problem(chapter, fence, "the PDF", "it is missing"))
+        for block in found[len(fences) :]:
+            text = f"the PDF has a code block that no fence wrote: {block.lines[0].text[:40]}"
+            made.append(Problem(chapter.path, 0, 0, "CHK001", text))
     return made
 
 
@@ -129,8 +154,3 @@ def _outdent(line: str, quoted: int, width: int) -> str | None:
 
 def _problem(chapter: Chapter, fence: Fence, output: str, what: str) -> Problem:
     return Problem(chapter.path, fence.line, 0, "CHK001", f"code differs in {output}: {what}")
-
-
-def by_chapter(book: Book, blocks: Mapping[str, Sequence[str]], output: str) -> list[Problem]:
-    """Problems of all chapters; `blocks` are found texts by slug."""
-    return [p for chapter in book.chapters for p in compare(chapter, blocks[chapter.slug], output)]

@@ -7,6 +7,7 @@ style sheet count; above and below stand running heads and folios, so there only
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ import pypdfium2
 from PIL import Image
 
 from ..model import Book
-from ..pdf.sheet import margin
+from ..pdf.sheet import millimetres, style
 from ..problems import Problem
 from .pdfplaces import Places
 
@@ -23,6 +24,8 @@ SHEET = 72  # points added on each side
 SCALE = 2  # pixels to the point
 HAIR = 1.5  # points of ink that anti-aliasing and side bearings may add
 DARK = 245  # of 255: paler is no ink
+
+_PAGE = re.compile(r"@page[^{}]*\{\s*size:\s*(\S+)\s+(\S+);\s*margin:\s*([^;]+);")
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ def check(file: Path, book: Book) -> list[Problem]:
     document = pypdfium2.PdfDocument(file)
     try:
         pages = [page for page in (_inked(document, i) for i in range(len(document))) if page]
-        found = list(_outside(pages, margin(book.config) * 72 / 25.4))
+        found = list(_outside(pages, _margins(book)))
     finally:
         document.close()
     if not found:
@@ -74,9 +77,20 @@ def _inked(document: pypdfium2.PdfDocument, index: int) -> Inked | None:
     return Inked(index, right - left, top - bottom, x0, y0, x1, y1)
 
 
-def _outside(pages: list[Inked], margin: float) -> Iterator[tuple[Inked, str]]:
+def _margins(book: Book) -> dict[tuple[int, int], float]:
+    """Page size → its side margin, all in points, from the rules that the PDF was laid out by."""
+    found = {}
+    for width, height, margin in _PAGE.findall(style(book.config)):
+        sides = margin.split()
+        side = sides[1] if len(sides) > 1 else sides[0]
+        size = tuple(round(millimetres(length) * 72 / 25.4) for length in (width, height))
+        found[size] = millimetres(side) * 72 / 25.4
+    return found
+
+
+def _outside(pages: list[Inked], margins: dict[tuple[int, int], float]) -> Iterator[tuple[Inked, str]]:
     for page in pages:
-        side = 0.0 if page.bleeds else margin
+        side = 0.0 if page.bleeds else margins[round(page.width), round(page.height)]
         yield from _beyond(page, side, page.width - side)
 
 
