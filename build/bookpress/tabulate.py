@@ -120,8 +120,9 @@ def tabulate(facts: Facts, name: str, escape: Callable[[str], str]) -> str:
             text, mark = _cell(facts, path, column, escape)
             cells.append(text)
             marks.add(mark)
-            if table.get("sources") and not text.startswith("–"):
-                sources |= dict.fromkeys(facts.fact(path).sources)
+            if table.get("sources") and column.get("align") == "right" and not text.startswith("–"):
+                fact = facts.fact(path)  # words need no source, and arithmetic is none
+                sources |= dict.fromkeys(fact.sources if fact.confidence != "computed" else ())
         lines.append("| " + " | ".join(cells) + " |")
     notes = [_MARK_TEXT[m] for m in sorted(marks - {""})]
     if table.get("note"):
