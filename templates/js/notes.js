@@ -17,19 +17,20 @@
     box.style.left = `${Math.max(16, Math.min(at.left - 24, room)) - frame.left}px`;
     const below = at.bottom + 6 + box.offsetHeight < innerHeight;
     box.style.top = `${(below ? at.bottom + 6 : at.top - 6 - box.offsetHeight) - frame.top}px`;
-    box.addEventListener("mouseenter", () => clearTimeout(timer));
-    box.addEventListener("mouseleave", later);
+    box.addEventListener("pointerenter", () => clearTimeout(timer));
+    box.addEventListener("pointerleave", later);
   };
   const later = () => { clearTimeout(timer); timer = setTimeout(close, 250); };
-  if (matchMedia("(hover: hover)").matches) {
-    for (const ref of document.querySelectorAll("a.fnref")) {
-      ref.addEventListener("mouseenter", () => { clearTimeout(timer); timer = setTimeout(open, 120, ref); });
-      ref.addEventListener("mouseleave", later);
-      ref.addEventListener("focus", () => { if (ref.matches(":focus-visible")) open(ref); });
-      ref.addEventListener("blur", later);
-      ref.addEventListener("click", close);
-    }
-    addEventListener("keydown", (event) => { if (event.key === "Escape") close(); });
-    document.addEventListener("ui-close", close);
+  for (const ref of document.querySelectorAll("a.fnref")) {
+    ref.addEventListener("pointerenter", (event) => {
+      if (event.pointerType !== "mouse") return; // a finger taps: the link does its work
+      clearTimeout(timer);
+      timer = setTimeout(open, 120, ref);
+    });
+    ref.addEventListener("pointerleave", later);
+    ref.addEventListener("focus", () => { if (ref.matches(":focus-visible")) open(ref); });
+    ref.addEventListener("blur", later);
+    ref.addEventListener("click", close);
   }
+  addEventListener("keydown", (event) => { if (event.key === "Escape") close(); });
 }

@@ -108,7 +108,7 @@ const bookSearch = (() => {
 
   const find = (query) => {
     const wanted = units(query);
-    if (!wanted.length) return { results: [], partial: false };
+    if (!wanted.length) return { results: [], partial: false, words: [] };
     const typing = /[\p{L}\p{N}]$/u.test(query);
     // A pasted message holds numbers and names of one machine: what no section knows does not count.
     const all = wanted.map((u, i) => unitScores(u, typing && i === wanted.length - 1));
@@ -130,7 +130,7 @@ const bookSearch = (() => {
     for (const result of results) result.score += titleBonus(result.section, words);
     if (texts && words.length > 1) phrases(results.slice(0, 60), words);
     results.sort((a, b) => b.score - a.score || a.section - b.section);
-    return { results: results.slice(0, LIMIT), more: results.length, partial: !full || known.length < wanted.length, words };
+    return { results: results.slice(0, LIMIT), more: results.length, partial: !full || known.length < wanted.length, words: wanted.map((u) => u.words) };
   };
   const titleBonus = (section, words) => {
     const title = units(index.sections[section][2]).flatMap((u) => u.words).join(" ");
@@ -151,11 +151,17 @@ const bookSearch = (() => {
 
   // --- excerpts ---
 
+  // One pattern for all words: a compound as a whole first, then its parts; one or two letters only as a word.
   const marker = (words) => {
-    const list = [...new Set(words.filter((w) => !STOP.has(w) || words.length === 1))].sort((a, b) => b.length - a.length);
+    const alone = words.flat();
+    const list = alone.filter((w) => !STOP.has(w) || alone.length === 1);
     if (!list.length) return undefined;
-    const start = list.every((w) => /^[\u3040-\u9fff\uac00-\ud7af]/.test(w)) ? "" : "(?<![\\p{L}\\p{N}])";
-    return new RegExp(start + "(?:" + list.map(escape).join("|") + ")", "giu");
+    const parts = [...new Set(list)].sort((a, b) => b.length - a.length).map((word) => {
+      if (/^[\u3040-\u9fff\uac00-\ud7af\uf900-\ufaff]/.test(word)) return escape(word);
+      return `(?<![\\p{L}\\p{N}])${escape(word)}${word.length < 3 ? "(?![\\p{L}\\p{N}])" : ""}`;
+    });
+    const whole = words.filter((w) => w.length > 1).map((w) => w.map(escape).join("[^\\p{L}\\p{N}]{0,3}"));
+    return new RegExp([...whole, ...parts].join("|"), "giu");
   };
   const excerpt = (section, words) => {
     const text = texts?.[section];
@@ -167,7 +173,8 @@ const bookSearch = (() => {
     for (let i = 0; i < hits.length; i++) {
       const seen = new Set();
       for (let j = i; j < hits.length && hits[j][0] < hits[i][0] + 170; j++) seen.add(hits[j][1]);
-      if (seen.size > most) { most = seen.size; best = hits[i][0]; }
+      const worth = [...seen].reduce((sum, word) => sum + Math.min(word.length, 12), 0);
+      if (worth > most) { most = worth; best = hits[i][0]; }
     }
     let from = Math.max(0, best - 50);
     if (from) from = text.indexOf(" ", from) + 1 || from;
@@ -251,11 +258,15 @@ const bookSearch = (() => {
     let waiting;
     input.addEventListener("input", () => { cancelAnimationFrame(waiting); waiting = requestAnimationFrame(refresh); });
     close.addEventListener("click", () => dialog.close());
+    dialog.addEventListener("close", () => document.activeElement.blur()); // the next key is for the page
     dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
     dialog.addEventListener("keydown", (event) => {
       const links = [...list.querySelectorAll("a")];
       const at = links.indexOf(document.activeElement);
-      if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      if (event.key === "Escape") {
+        event.preventDefault(); // a search field would only empty itself
+        dialog.close();
+      } else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
         event.preventDefault();
         const next = at + (event.key === "ArrowDown" ? 1 : -1);
         if (next < 0) input.focus(); else links[Math.min(next, links.length - 1)]?.focus();

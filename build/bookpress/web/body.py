@@ -167,12 +167,13 @@ class Body:
             if notes.get("class") != "footnotes":
                 continue
             notes.set("aria-label", "Footnotes")
-            for item in notes.iter("li"):
+            for number, item in enumerate(notes.findall("ol/li"), 1):
                 # A list may hold list items only; the role of the section says what they are.
                 item.attrib.pop("role", None)
-            for number, back in enumerate(notes.iter("a")):
-                if back.get("class") == "fnback":
-                    back.set("aria-label", f"Back to reference {number + 1}")
+                backs = [a for a in item.iter("a") if a.get("class") == "fnback"]
+                for count, back in enumerate(backs):
+                    again = f", place {count + 1}" if count else ""
+                    back.set("aria-label", f"Back to reference {number}{again}")
 
 
 def _proof(fence: Fence | None) -> tuple[str, str]:

@@ -173,7 +173,8 @@ class Site:
         kind, _, rest = target.partition(":")
         if kind == "book":
             slug, mark, fragment = rest.partition("#")
-            return relative(self._by_slug[slug].url + mark + fragment, page)
+            chapter = self._by_slug.get(slug)
+            return relative(chapter.url + mark + fragment, page) if chapter else None
         if kind == "asset":
             return relative(rest, page)
         path = rest.partition("#")[0]
