@@ -64,9 +64,9 @@ def _problem(message: str, level: int, root: Element, path: str) -> Problem | No
         return Problem(path, line, 0, "PDF003", f"link to #{match[1]}, which is not in this chapter")
     if match := re.match(r'Image "(.*)" has no required alt description', message):
         line = _line(root, lambda e: e.tag == "img" and e.get("src") == match[1])
-        return Problem(path, line, 0, "PDF006", message)
+        return Problem(path, line, 0, "PDF005", message)
     severity = "error" if level >= logging.ERROR else "warning"
-    return Problem(path, 0, 0, "PDF006", f"layout: {message}", level=severity)
+    return Problem(path, 0, 0, "PDF005", f"layout: {message}", level=severity)
 
 
 def _own_text(element: Element) -> tuple[str, ...]:

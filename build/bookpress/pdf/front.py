@@ -36,8 +36,9 @@ def part_name(index: int) -> str:
 
 
 def part_number(book: Book, index: int) -> str:
-    """I, II, III … over the parts that have a title and are numbered."""
-    counted = [i for i, p in enumerate(book.parts) if p.title and p.numbered]
+    """I, II, III … over the parts that have a title, are numbered and hold chapters."""
+    filled = {c.part for c in book.chapters}
+    counted = [i for i, p in enumerate(book.parts) if p.title and p.numbered and i in filled]
     return roman(counted.index(index) + 1).upper() if index in counted else ""
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import zlib
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
@@ -24,11 +25,13 @@ from weasyprint.formatting_structure import boxes
 from weasyprint.text.fonts import FontConfiguration
 from weasyprint.urls import URLFetcher, URLFetcherResponse
 
+from ..cache import Cache
 from ..model import Asset, Chapter
 from . import findings, tags
 from .embed import font_uses
 from .fragment import Body, Page, Place, Sheet, Slot
 from .objects import FONTS, dictionary, key, mark, movable, name_string, shared, text
+from .pictures import prepared
 from .prepare import Setting, chapter_markup
 
 SCALE = 0.75  # points per CSS pixel
@@ -48,6 +51,7 @@ class Job:
     markup: str = ""  # finished page for pieces that are no chapter
     drawings: dict[str, bytes] = field(default_factory=dict)  # SVG by name, for `drawing:` images
     folio: bool = True
+    cache: Path | None = None  # where prepared pictures are kept
 
 
 class _Assets(URLFetcher):
@@ -91,7 +95,8 @@ def lay_out(job: Job) -> tuple[Sheet, Body]:
     with findings.listening() as records:
         style, fonts = _style(job.css)
         document = _Page(root, _Assets(job.assets, drawings)).render(
-            font_config=fonts, stylesheets=[style], pdf_tags=True
+            font_config=fonts, stylesheets=[style], pdf_tags=True,
+            cache=prepared(job.assets, Cache(job.cache)) if job.cache else {},
         )
         piece = _Piece(job, root, document)
         sheet, body = piece.finish()

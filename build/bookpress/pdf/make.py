@@ -5,11 +5,13 @@ In: the Book. Out: the file at `target`, and every problem that layout found, fr
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import functools
 import gc
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -19,7 +21,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from .. import fonts, templates
-from ..cache import Cache, digest, file_digest, press_digest
+from ..cache import Cache, digest, file_digest
 from ..model import Asset, Book, Chapter
 from ..problems import Problem
 from . import front
@@ -30,6 +32,10 @@ from .sheet import columns, style
 
 Progress = Callable[[str, int, int], None]
 _LIBRARIES = ("weasyprint", "pydyf", "fonttools", "tinycss2", "cssselect2", "Pyphen", "pillow", "ziamath")
+_CROSS = re.compile(r'href="(book:[^"]+)"')
+_CHARACTERS_PER_PAGE = 5200  # of markup, on the default page
+# The press's modules that shape a page, besides this package: a change elsewhere lays nothing out again.
+_SOURCES = ("model", "problems", "templates", "fonts", "code", "rows", "mathtex", "cache")
 _SHARED_OBJECTS = {"libpango-1.0.so.0": "pango_version_string", "libharfbuzz.so.0": "hb_version_string"}
 
 
@@ -68,8 +74,10 @@ def _common() -> str:
     """Hash of code, templates' folder of print pages, fonts, tools: part of every key."""
     names = ("print.html", "cover.svg", "print/front.html", "print/contents.html", "print/part.html")
     pages = [templates.text(n) for n in names]
-    files = [file_digest(f.file) for f in fonts.faces()]
-    return digest(press_digest(), _machine(), *pages, *files)
+    press = Path(__file__).parents[1]
+    sources = [*(press / f"{name}.py" for name in _SOURCES), *sorted((press / "pdf").glob("*.py"))]
+    files = [file_digest(f) for f in [*sources, *(f.file for f in fonts.faces())]]
+    return digest(_machine(), *pages, *files)
 
 
 def make(book: Book, target: Path, cache: Path, jobs: int, progress: Progress) -> list[Problem]:
@@ -95,7 +103,7 @@ def make(book: Book, target: Path, cache: Path, jobs: int, progress: Progress) -
     problems = sorted({p for s in sheets for p in s.problems})
     last.keep(wanted, data, problems)
     last.copy(target)
-    store.trim(["sheet", "body", "block", "subset"])
+    store.trim(["sheet", "body", "block", "subset", "picture"])
     progress("bind", 1, 1)
     return problems
 
@@ -124,14 +132,36 @@ def _orders(book: Book, css: str) -> list[Order]:
         _page_order(front.CONTENTS, page(base, "Contents", front.contents(book), "contents"), common, {}, front=True),
     ]  # fmt: skip
     first = next((n for n, c in enumerate(book.chapters) if book.parts[c.part].numbered), 0)
+    pages = expected_pages(book)
     for n, chapter in enumerate(book.chapters):
         part = book.parts[chapter.part].title
         if front.opens_part(book, chapter):
             opening = page(base, part, front.part_page(book, chapter.part), "part-page")
             orders.append(_page_order(front.part_name(chapter.part), opening, common, {}, front=n < first, folio=False))
-        setting = replace(base, running=part or config.title, part=part)
+        digits = tuple((href, len(str(pages(href)))) for href in sorted(set(_CROSS.findall(chapter.body))))
+        setting = replace(base, running=part or config.title, digits=digits)
         orders.append(_chapter_order(book, chapter, setting, common, n < first))
     return orders
+
+
+def expected_pages(book: Book) -> Callable[[str], int]:
+    """About which page a `book:` link will lead to, from the lengths of the bodies alone.
+
+    Only the number of digits matters, for the room left in the line; the true number comes at the end. It must not
+    depend on an earlier build, or two builds would differ.
+    """
+    starts, at = {}, 1.0
+    for chapter in book.chapters:
+        starts[chapter.slug] = at, chapter.body
+        at += len(chapter.body) / _CHARACTERS_PER_PAGE + 0.5
+
+    def page_of(href: str) -> int:
+        slug, _, ident = href.removeprefix("book:").partition("#")
+        start, body = starts.get(slug, (1.0, ""))
+        inside = max(body.find(f'id="{ident}"'), 0) if ident else 0
+        return int(start + inside / _CHARACTERS_PER_PAGE)
+
+    return page_of
 
 
 def _page_order(
@@ -168,7 +198,7 @@ def _sheets(
 
 
 def _laid_out(missing: Sequence[int], orders: Sequence[Order], book: Book, css: str, cache: Path, jobs: int):
-    tasks = [_task(orders[n], book, css) for n in missing]
+    tasks = [_task(orders[n], book, css, cache) for n in missing]
     if jobs < 2 or len(tasks) < 2:
         fonts.activate(cache)
         for n, task in zip(missing, tasks, strict=True):
@@ -187,9 +217,11 @@ def _begin(cache: Path) -> None:
     """Start a worker: our fonts only; no garbage collection, since a worker is short-lived and allocates trees."""
     fonts.activate(cache)
     gc.disable()
+    # Leave without taking half a gigabyte of trees apart: the results are handed over by then.
+    atexit.register(os._exit, 0)
 
 
-def _task(order: Order, book: Book, css: str) -> dict:
+def _task(order: Order, book: Book, css: str, cache: Path) -> dict:
     """A Job as plain values: the class lives in a module that loads the layout engine."""
     chapter = order.chapter
     assets: dict[str, Asset] = {}
@@ -199,7 +231,7 @@ def _task(order: Order, book: Book, css: str) -> dict:
     return {
         "name": order.name, "cache_key": order.key, "path": chapter.path if chapter else "book.toml", "css": css,
         "setting": order.setting, "assets": assets, "chapter": chapter, "markup": order.markup,
-        "drawings": dict(order.drawings), "folio": order.folio,
+        "drawings": dict(order.drawings), "folio": order.folio, "cache": cache,
     }  # fmt: skip
 
 

@@ -7,6 +7,8 @@ alternative text, code gets rows that fit, rows of stacked tables get their labe
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lxml import etree
@@ -20,6 +22,10 @@ _MATH = "{http://www.w3.org/1998/Math/MathML}math"
 _NO_SLOT = frozenset({"h1", "h2", "h3", "h4", "h5", "h6", "figcaption", "table", "summary"})
 # Where a note cannot float to the foot of the page: the layout splits these or repeats them.
 _NO_FLOAT = frozenset({"table", "figcaption", "h1", "h2", "h3", "h4", "h5", "h6"})
+# Ems of "(p. )" with the space before it, and of a digit. A number with a digit more than expected still
+# fits: it takes the space.
+_BRACKETS, _DIGIT = 2.0, 0.497
+_ANNOUNCED = frozenset({"figure", "ul", "ol", "dl", "table", "div", "pre", "blockquote"})
 
 
 @dataclass(frozen=True)
@@ -31,7 +37,7 @@ class Setting:
     columns: int
     source_url: str  # pattern for files of the book that are no chapter; "" when unknown
     running: str  # left side of the running head
-    part: str = ""
+    digits: tuple[tuple[str, int], ...] = ()  # link target → digits that its page number will have
 
 
 def chapter_markup(
@@ -45,6 +51,7 @@ def chapter_markup(
     _formulas(root, chapter.path, drawings, problems)
     code.fit(root, setting.columns)
     _tables(root)
+    _lists(root)
     _images(root)
     body = etree.tostring(root, encoding="unicode")
     return page(setting, chapter.title, body, "chapter")
@@ -153,6 +160,7 @@ def _drop(element: etree._Element) -> None:
 
 def _links(root: etree._Element, setting: Setting) -> None:
     """Room for page numbers after links to other chapters; addresses for files of the book."""
+    digits: Mapping[str, int] = dict(setting.digits)
     seen: set[tuple[int, str]] = set()
     for link in [a for a in root.iter("a") if a.get("href")]:
         href = link.get("href")
@@ -167,7 +175,8 @@ def _links(root: etree._Element, setting: Setting) -> None:
             place = (id(block), href)
             if place not in seen:
                 seen.add(place)
-                _sub(link, "span", class_="slot", data_style="reference")
+                width = _BRACKETS + _DIGIT * digits.get(href, 3)
+                _sub(link, "span", class_="slot", data_style="reference", style=f"width:{width:.2f}em")
 
 
 def _formulas(root: etree._Element, path: str, drawings: dict[str, bytes], problems: list[Problem]) -> None:
@@ -185,15 +194,40 @@ def _formulas(root: etree._Element, path: str, drawings: dict[str, bytes], probl
 
 
 def _tables(root: etree._Element) -> None:
-    """Name each cell of a stacked table after its column; its header row is not printed."""
-    for figure in root.iter("figure"):
-        classes = (figure.get("class") or "").split()
-        if "table" not in classes or "stack" not in classes:
+    """Tables that are stacked become lists of column name and value, one list a row."""
+    for figure in list(root.iter("figure")):
+        table = figure.find("table")
+        if table is None or "stack" not in (figure.get("class") or "").split():
             continue
-        heads = [" ".join("".join(th.itertext()).split()) for th in figure.iterfind(".//thead//th")]
-        for row in figure.iterfind(".//tbody/tr"):
+        heads = table.findall("thead/tr/th")
+        figure.set("class", "table stacked")
+        for row in table.iterfind("tbody/tr"):
+            pairs = _sub(figure, "dl", class_="record")
             for head, cell in zip(heads, list(row), strict=False):
-                cell.set("data-label", head)
+                term = _sub(pairs, "dt")
+                term.text = head.text
+                term.extend(copy.deepcopy(child) for child in head)
+                cell.tag = "dd"
+                cell.attrib.pop("class", None)
+                pairs.append(cell)
+        figure.remove(table)
+
+
+def _lists(root: etree._Element) -> None:
+    """Numbers of ordered lists as style, as with images; a line that announces a block stays with it."""
+    for element in root.iter("ol"):
+        start = element.get("start") or ""
+        if start.lstrip("-").isdigit():
+            element.set("style", f"counter-reset: list-item {int(start) - 1}")
+    for element in root.iter("li"):
+        if (element.get("value") or "").isdigit():
+            element.set("style", f"counter-set: list-item {element.get('value')}")
+    for element in root.iter("p"):
+        following = element.getnext()
+        if following is not None and following.tag in _ANNOUNCED:
+            said = "".join(element.itertext()).rstrip()
+            if said.endswith(":") and element.get("class") is None:
+                element.set("class", "announces")
 
 
 def _images(root: etree._Element) -> None:

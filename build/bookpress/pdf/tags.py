@@ -22,7 +22,7 @@ from .objects import DOCUMENT, array, dictionary, key, mark, number, shared, tex
 _ROLES = {
     "h1": "H1", "h2": "H2", "h3": "H3", "h4": "H4", "h5": "H5", "h6": "H6",
     "p": "P", "pre": "P", "summary": "P", "code": "Code", "blockquote": "BlockQuote",
-    "ul": "L", "ol": "L", "dl": "L", "li": "LBody", "dt": "LBody", "dd": "LBody",
+    "ul": "L", "ol": "L", "dl": "L", "li": "LBody", "dt": "Lbl", "dd": "LBody",
     "table": "Table", "thead": "THead", "tbody": "TBody", "tfoot": "TFoot", "tr": "TR", "th": "TH", "td": "TD",
     "img": "Figure", "figcaption": "Caption", "caption": "Caption", "aside": "Div", "section": "Sect",
 }  # fmt: skip
@@ -109,11 +109,16 @@ class Tree:
         return figure if target is None else target
 
     def _make(self, element: Element, role: str, above: Node) -> Node:
-        if element.tag in _ITEMS and role == "LBody":
-            return self._node("LBody", self._item(element, above))
+        if element.tag in _ITEMS and role in ("LBody", "Lbl"):
+            return self._node(role, self._item(element, above))
         node = self._node(role, above)
         if role in ("TH", "TD"):
             node.attributes = _cell(element)
+        elif role == "TR":
+            # Empty cells too, or the columns of the rows would not agree.
+            for cell in element:
+                if cell.tag in ("th", "td"):
+                    self.of[cell] = self._make(cell, self._role(cell), node)
         elif role in ("Figure", "Formula"):
             node.alt = element.get("alt") or ""
         elif role == "Note":
@@ -121,9 +126,22 @@ class Tree:
         return node
 
     def _item(self, element: Element, above: Node) -> Node:
+        """The LI around a list item; a definition shares that of its term."""
+        if element.tag == "dd":
+            term = self._term(element)
+            element = element if term is None else term
         if element not in self.items:
             self.items[element] = self._node("LI", above)
         return self.items[element]
+
+    def _term(self, definition: Element) -> Element | None:
+        term = None
+        for sibling in self.parents[definition]:
+            if sibling is definition:
+                return term
+            if sibling.tag == "dt":
+                term = sibling
+        return term
 
     def label(self, element: Element) -> Node:
         """The Lbl of a list item's bullet or number."""
@@ -136,11 +154,13 @@ class Tree:
         return self.labels[element]
 
     def content(self, box: boxes.Box, page: int, mcid: int) -> bool:
-        """File one piece of marked content. False: it is a repeated header, an artifact."""
+        """File one piece of marked content. False: a repeated header or decoration, an artifact."""
         element = box.element
         head = self._header_of(element)
         if head is not None and self.header_page.setdefault(head, page) != page:
             return False
+        if element.tag == "img" and not element.get("alt"):
+            return False  # an empty alternative text says: decoration
         if (box.element_tag or "").endswith("::marker") and element.tag in _ITEMS:
             node = self.label(element)
         else:
@@ -180,7 +200,7 @@ class Tree:
         keep = _Identity()
 
         def visit(node: Node) -> bool:
-            wanted = node is body
+            wanted = node is body or node.role in ("TD", "TH")
             for kid in node.kids:
                 if not isinstance(kid, Node) or visit(kid):
                     wanted = True
