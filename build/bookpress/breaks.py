@@ -18,7 +18,9 @@ from collections.abc import Iterable, Iterator
 from lxml import etree
 
 _LONG = 25  # characters of a word in text from which it gets break points; shorter words just move down
-_LONG_CODE = 12
+_LONG_CODE = 20  # the same in code: most names stay whole
+_TIGHT = 4  # the same in tables that have to break words
+_WHOLE = 22  # characters of a piece that layout need not break
 _WORD = re.compile(rf"\S{{{_LONG},}}")
 # After these a path, an address or an identifier may be cut; a run of them stays together.
 _AFTER = re.compile(r"([/._,=:;&?@|+)\]}]+)(?=[^/._,=:;&?@|+)\]}\s])")
@@ -26,17 +28,18 @@ _HYPHENS = re.compile(r"-+[^\s-]?")
 _OPAQUE = frozenset(("pre", "math", "svg", "wbr"))
 
 
-def loosen(body: etree._Element) -> None:
+def loosen(body: etree._Element, tight: bool = False) -> None:
     """Give every long word of a chapter's body its break points; the text stays the same."""
     name = etree.QName(body).localname
     if name in _OPAQUE:
         return
     if name == "code":
-        _loosen_code(body)
+        _loosen_code(body, _TIGHT if tight else _LONG_CODE)
         return
+    tight = tight or (name == "figure" and "tight" in body.get("class", "").split())
     for child in list(body):
         if isinstance(child.tag, str):
-            loosen(child)
+            loosen(child, tight)
     _loosen_text(body)
 
 
@@ -85,17 +88,28 @@ def _in_name(word: str) -> Iterator[str | None]:
     yield word[at:]
 
 
-def _loosen_code(code: etree._Element) -> None:
+def _loosen_code(code: etree._Element, least: int) -> None:
     """Inline code: break points after the joints of a name, none after a hyphen."""
     if len(code) or not code.text:
         return  # markup inside inline code is rare and short
-    text = code.text
-    if "-" not in text and len(text) < _LONG_CODE:
+    words = re.split(r"(\s+)", code.text)
+    if "-" not in code.text and max(map(len, words)) < least:
         return
+    pieces: list[str | tuple[str] | None] = []
+    longest = 0
+    for word in words:
+        parts = [word] if len(word) < least else [None, *_in_name(word)]
+        for part in parts:
+            if part is None:
+                pieces.append(None)
+            else:
+                longest = max(longest, len(part))
+                pieces += _hyphens(part) if "-" in part else (part,)
     code.text = None
-    at = 0
-    for piece in (None, *_in_name(text)) if len(text) >= _LONG_CODE else (text,):
-        at = _fill(code, at, [None] if piece is None else _hyphens(piece))
+    _fill(code, 0, pieces)
+    if least == _LONG_CODE and longest <= _WHOLE and None in pieces:
+        # Left to itself, layout fills the line with part of a piece and ignores the break point before it.
+        code.set("class", f"{code.get('class', '')} pieces".strip())
 
 
 def _hyphens(text: str) -> Iterator[str | tuple[str] | None]:

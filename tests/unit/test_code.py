@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
-from bookpress import code, fonts, rows
+from bookpress import code, rows
 from bookpress.model import Config, Features, Fence
 from lxml import etree
 
@@ -137,7 +137,7 @@ def test_inline_names_break_at_their_joints_and_never_after_a_hyphen():  # B07
     p = etree.fromstring("<p>(<code>/data/kube-flannel.yml</code> <code>--n</code> <code>ls</code>)</p>")
     code.fit(p)
     assert etree.tostring(p, encoding="unicode") == (
-        '<p>(<code><wbr/>/<wbr/>data/<wbr/>kube<wbr/><span class="nb">-f</span>lannel.<wbr/>yml</code>'
+        '<p>(<code class="pieces"><wbr/>/<wbr/>data/<wbr/>kube<wbr/><span class="nb">-f</span>lannel.<wbr/>yml</code>'
         ' <code><span class="nb">--n</span></code> <code>ls</code>)</p>')
 
 
