@@ -256,11 +256,11 @@ def test_worked_examples(chapter, measured):
     copy = measured["device_memory"]["rates"]["copy"]["tb_per_s"]
     assert f"instead of printed ones it is {steady / copy:.0f}." in chapter
     assert (
-        f"{100 * burst / 989:.0f} % and {100 * steady / 989:.0f} % of the printed peak" in chapter
+        f"{100 * burst / 989:.0f}% and {100 * steady / 989:.0f}% of the printed peak" in chapter
     )
-    assert f"they differ by {100 * (1 - steady / burst):.0f} % in bf16" in chapter
+    assert f"they differ by {100 * (1 - steady / burst):.0f}% in bf16" in chapter
     mfu = 0.45 * 989
-    assert f"is {mfu:.0f} TFLOPS, which is {100 * mfu / steady:.0f} % of what the card" in chapter
+    assert f"is {mfu:.0f} TFLOPS, which is {100 * mfu / steady:.0f}% of what the card" in chapter
     read = measured["device_memory"]["rates"]["read (sum)"]["tb_per_s"]
     assert f"/ 70 GB = {read * 1e12 / 70e9:.0f} tokens/s" in chapter
     assert f"= {4.0 / 3600 / steady * 1e6:.2f} dollars" in chapter
@@ -268,7 +268,7 @@ def test_worked_examples(chapter, measured):
     normal = measured["by_data"]["patterns"]["normal"]
     bound = normal["state"]["sm_mhz"]["mean"] * 1e6 * 2 * 512 * 528 / 1e12
     assert f"at most {bound:.0f} TFLOPS" in chapter
-    assert f"or {100 * normal['tflops'] / bound:.0f} % of that" in chapter
+    assert f"or {100 * normal['tflops'] / bound:.0f}% of that" in chapter
     assert "35 + 52 = 87" in chapter
 
 
