@@ -19,7 +19,7 @@ from ..code import visible
 from ..epub.pages import name_of
 from ..model import Book, Chapter, Fence
 from ..problems import Problem
-from .pdfcode import code_blocks, trouble
+from .pdfcode import code_blocks, left_edge, trouble
 from .pdfplaces import Places
 from .pdftext import Element
 
@@ -76,12 +76,13 @@ def check_pdf(file: Path, book: Book) -> list[Problem]:
     blocks: dict[str, list[Element]] = {}
     for block in code_blocks(file):
         blocks.setdefault(places.path(block.lines[0].page), []).append(block)
+    edges = sorted({round(left_edge(block), 1) for found in blocks.values() for block in found})
     made = []
     for chapter in book.chapters:
         fences = [fence for fence in shown(chapter) if fence.text.strip()]
         found = blocks.get(chapter.path, [])
         for fence, block in zip(fences, found, strict=False):
-            said = trouble(visible(fence.text), block)
+            said = trouble(visible(fence.text), block, edges)
             if said:
                 made.append(_problem(chapter, fence, "the PDF", said))
         for fence in fences[len(found) :]:

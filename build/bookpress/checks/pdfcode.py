@@ -10,7 +10,7 @@ an indent, a blank or a blank line, is forgiven.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -20,6 +20,7 @@ from ..rows import INDENT, TAB
 from .pdftext import Element, Glyph, Line, elements
 
 SLACK = 0.35  # of a column: kerning there is none, rounding there is
+EDGE = 0.1  # of a column: how well a block of indented lines has to fit another block's edge
 LEADING = 2.27  # height of a row in columns: line-height 1.36 over an advance of 0.6 em
 _ROLES = frozenset(("P", "Code"))
 
@@ -60,15 +61,32 @@ class _Cursor:
         return self.text[start : self.at]
 
 
-def trouble(source: str, block: Element) -> str:
-    """What differs between a fence's text and its block on the page, "" when nothing does."""
+def left_edge(block: Element) -> float:
+    """Where its text starts at the leftmost; right of the true edge when every line is indented."""
+    return min(glyph.x for line in block.lines for glyph in line.glyphs[:1])
+
+
+def trouble(source: str, block: Element, edges: Iterable[float] = ()) -> str:
+    """What differs between a fence's text and its block on the page, "" when nothing does.
+
+    `edges` are the left edges of the book's other blocks: a block whose lines are all indented has no
+    glyph at its own (layout draws no leading blanks before a change of color), so it must fit one of them.
+    """
     cursor = _Cursor(_seen(source))
     glyphs = [glyph for line in block.lines for glyph in line.glyphs if not glyph.text.isspace()]
     if not glyphs:
         return "" if not source.strip() else "the block is empty"
     column = median(glyph.advance for glyph in glyphs)
-    left = min(line.runs[0].x for line in block.lines)
     height = column * LEADING
+    left = left_edge(block)
+    indent = min(_columns(row[: -len(row.lstrip())]) for row in source.split("\n") if row.strip())
+    if indent:
+        first = next(row for row in source.split("\n") if row.strip())
+        wanted = glyphs[0].x - _columns(first[: -len(first.lstrip())]) * column
+        near = min(edges, key=lambda edge: abs(edge - wanted), default=left)
+        if abs(near - wanted) > EDGE * column:
+            return f"the block stands {(glyphs[0].x - near) / column:.1f} columns in"
+        left = wanted
     last: Line | None = None
     for line in block.lines:
         shown = [glyph for glyph in line.glyphs if not glyph.text.isspace()]
@@ -102,9 +120,14 @@ def _row(
             steps = (last.y - line.y) / height
             if abs(steps - ends) > 0.3 * ends:
                 return f"{steps - 1:.1f} blank lines above, the source has {ends - 1}"
-    elif abs(indent - INDENT) > SLACK:
+    elif not _goes_on(indent - INDENT, len(blanks)):
         return f"a row goes on at column {indent:.1f}: neither a new line nor a continuation"
     return _characters(cursor, shown, column)
+
+
+def _goes_on(columns: float, blanks: int) -> bool:
+    """Is that the start of a continuation row? Of the blanks around a cut, any number may have moved down."""
+    return abs(columns - round(columns)) <= SLACK and 0 <= round(columns) <= blanks
 
 
 def _columns(blanks: str) -> int:
