@@ -133,7 +133,7 @@ def changed(old: web.Site, new: web.Site) -> list[str]:
     if _shell(old) != _shell(new):
         return list(new.pages)
     before = {c.slug: c for c in old.book.chapters}
-    pages = []
+    pages = [] if old.book.stamp == new.book.stamp else ["index.html", "colophon.html"]
     for chapter in new.book.chapters:
         images = [p for p in chapter.assets if old.book.assets.get(p) != new.book.assets.get(p)]
         if before.get(chapter.slug) != chapter or images:
@@ -147,7 +147,8 @@ def _shell(site: web.Site) -> tuple:
     """What every page shows besides its chapter."""
     book = site.book
     chapters = tuple((c.slug, c.url, c.number, c.title, c.part) for c in book.chapters)
-    return (book.config, book.stamp, chapters, site.moved)
+    # Not the whole stamp: the first edit makes the tree dirty, and only the colophon says so.
+    return (book.config, book.stamp.version, chapters, site.moved)
 
 
 class Handler(BaseHTTPRequestHandler):
