@@ -3,16 +3,14 @@
 Stands beside the pipeline. `glyphs` asks which characters the faces cover, `pdf` asks for an environment in
 which Pango sees these files and nothing of the machine, `epub`, `web` and the colophon ask for the list.
 
-    environment(cache)   variables to set before WeasyPrint is imported (Pango reads them once)
+    activate(cache)      call it before layout: WeasyPrint then sees our files only
     faces()              every file with family, weight, style, version and licence
     stack("text")        families in order of preference, for CSS
-    face_rules(...)      @font-face rules for the outputs that carry the files with them
 """
 
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import dataclass
 from functools import cache as memo
 from pathlib import Path
@@ -90,31 +88,6 @@ def face(family: str) -> Face:
     return next(f for f in _FACES if f.family == family)
 
 
-def face_rules(base: str, families: tuple[str, ...] = (), suffix: str = ".ttf") -> str:
-    """@font-face rules with files at `base`, for all families or the named ones.
-
-    The PDF does not use this: WeasyPrint copies each such file to a scratch folder for every document,
-    while faces found through fontconfig are mapped once and shared.
-    """
-    rules = []
-    for f in _FACES:
-        if families and f.family not in families:
-            continue
-        kind = {".ttf": "truetype", ".woff2": "woff2", ".woff": "woff"}[suffix]
-        limits = f" unicode-range: {_unicode_range(f.omit)};" if f.omit else ""
-        rules.append(
-            f'@font-face {{ font-family: "{f.family}"; font-weight: {f.weight}; font-style: {f.style};'
-            f' font-display: swap;{limits} src: url("{base}{f.file.stem}{suffix}") format("{kind}"); }}')
-    return "\n".join(rules) + "\n"
-
-
-def _unicode_range(omit: tuple[tuple[int, int], ...]) -> str:
-    """What is left of Unicode, as CSS writes it."""
-    starts = [0, *(last + 1 for _, last in omit)]
-    ends = [*(first - 1 for first, _ in omit), 0x10FFFF]
-    return ", ".join(f"U+{a:X}-{b:X}" for a, b in zip(starts, ends, strict=True))
-
-
 _CONFIG = """<?xml version="1.0"?>
 <!DOCTYPE fontconfig SYSTEM "urn:fontconfig:fonts.dtd">
 <fontconfig>
@@ -134,8 +107,8 @@ _CONFIG = """<?xml version="1.0"?>
 def environment(cache: Path) -> dict[str, str]:
     """Write a fontconfig file under `cache` that knows our folder only; the variables that select it.
 
-    They must be in the environment before Pango is loaded, that is before `import weasyprint`. Without
-    them a page would borrow glyphs from whatever the machine has, and break elsewhere.
+    They must be in the environment before a document is laid out. Without them a page would borrow glyphs
+    from whatever the machine has, and break elsewhere.
     """
     for f in _FACES:
         if not f.file.is_file():
@@ -166,11 +139,11 @@ def environment(cache: Path) -> dict[str, str]:
 
 
 def activate(cache: Path) -> None:
-    """Put `environment(cache)` into this process. Too late once WeasyPrint is loaded: that is a bug."""
-    wanted = environment(cache)
-    if "weasyprint" in sys.modules and os.environ.get("FONTCONFIG_FILE") != wanted["FONTCONFIG_FILE"]:
-        raise RuntimeError("fonts.activate() must run before weasyprint is imported")
-    os.environ.update(wanted)
+    """Put `environment(cache)` into this process, for every document laid out from now on.
+
+    WeasyPrint reads the variable anew for each document, so a later call with another cache is fine.
+    """
+    os.environ.update(environment(cache))
 
 
 def _xml(path: Path) -> str:
