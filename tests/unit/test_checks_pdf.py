@@ -88,7 +88,7 @@ def test_ink_outside(tmp_path, operators, said):
 )
 def test_each_lost_character_is_seen(old, new):
     """The page is right and the source is changed: what differs is found all the same."""
-    book, file = made()
+    book, _ = made()
     chapter = book.chapter("hangs")
     fence = chapter.fences[0]
     assert old in fence.text
@@ -102,7 +102,7 @@ def test_each_lost_character_is_seen(old, new):
      (3, "\n\n\t", "\n\t"), (3, "\ttab", "tab"), (3, "}}  &", "}} &"), (1, "漢字", "漢"), (1, "│ 🚀", "│  🚀")],
 )  # fmt: skip
 def test_in_long_lines_tabs_and_other_scripts(index, old, new):
-    book, file = made()
+    book, _ = made()
     chapter = book.chapter("hangs")
     fence = chapter.fences[index]
     assert old in fence.text

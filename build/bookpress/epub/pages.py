@@ -27,6 +27,7 @@ MATHML, SVG = "http://www.w3.org/1998/Math/MathML", "http://www.w3.org/2000/svg"
 
 CHAPTERS = "chapters/"  # folder of chapter pages: a chapter's slug cannot meet a page of ours
 
+MANY = 5  # columns that a phone held upright cannot show side by side
 _MARK = re.compile(r'data-line="(\d+)"')
 VOID = frozenset(
     ("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr")
@@ -223,28 +224,30 @@ def _semantics(root: etree._Element, numbered: bool) -> None:
 
 
 def _tables(root: etree._Element) -> None:
-    """An empty header cell heads nothing; a wide table's cells carry their header for narrow screens."""
+    """An empty header cell heads nothing; cells carry their header for narrow screens."""
     for header in root.iter("th"):
         if not "".join(header.itertext()).strip() and header.find(".//img") is None:
             header.tag = "td"
             header.attrib.pop("scope", None)
     for figure in root.iter("figure"):
         kinds = (figure.get("class") or "").split()
-        if "table" in kinds and ("stack" in kinds or "landscape" in kinds):
+        if "table" in kinds:
             for table in figure.iter("table"):
-                _label_cells(table)
+                _label_cells(table, wide="stack" in kinds or "landscape" in kinds)
 
 
-def _label_cells(table: etree._Element) -> None:
+def _label_cells(table: etree._Element, wide: bool) -> None:
+    """Let the style sheet turn rows into blocks: a wide table on any small screen, others on phones."""
     rows = table.findall("thead/tr")
     spans = table.xpath(".//*[@colspan or @rowspan]")
-    if len(rows) != 1 or spans:
+    if len(rows) != 1 or spans or (not wide and len(rows[0]) < MANY):
         return
     labels = [" ".join("".join(cell.itertext()).split()) for cell in rows[0]]
-    table.set("class", " ".join([*(table.get("class") or "").split(), "labelled"]))
+    kind = "stacks" if wide else "stacks-late"
+    table.set("class", " ".join([*(table.get("class") or "").split(), kind]))
     for row in table.iterfind("tbody/tr"):
         for label, cell in zip(labels, row, strict=False):  # a short row has no cell to label
-            if label:
+            if label and (len(cell) or (cell.text or "").strip()):
                 cell.set("data-label", label)
 
 
