@@ -2,8 +2,8 @@
 
 Called by `pdf` on each `<pre><code>` before layout. A row is a block, so nothing depends on where layout
 finds a place to break: WeasyPrint loses `overflow-wrap` at a span's boundary and lets ink run off the page
-(Kozea/WeasyPrint#2900). Continuation rows carry class "cont"; the style sheet indents them and draws a bar
-in the indent, which is ink, not text, so that copied code is clean. A row never ends in a hyphen, because
+(Kozea/WeasyPrint#2900). Continuation rows carry class "cont" and start a little right of their line's own
+indent; the style sheet draws a bar there, which is ink, not text, so that copied code is clean. A row never ends in a hyphen, because
 readers of PDF files drop such a hyphen when they join lines (Kozea/WeasyPrint#2132).
 """
 
@@ -17,7 +17,7 @@ from lxml import etree
 from . import fonts
 
 TAB = 8  # columns, as terminals have it; tab-size in the style sheet says the same
-INDENT = 3  # columns taken by the indent of a continuation row
+INDENT = 3  # columns that a continuation row stands in from its line: the bar and air around it
 
 # Columns that a container takes from a line of code on the page, at the style sheet's sizes.
 _NESTING = {"li": 5, "blockquote": 5, "aside": 5, "dd": 5, "details": 2}
@@ -59,9 +59,17 @@ def breakable(code: etree._Element, columns: int = 88) -> None:
     columns = max(columns - sum(_NESTING.get(name, 0) for name in around), 20)
     text = "".join(code.itertext())
     lines = text.split("\n")
-    cuts = {n: _cuts(line, columns) for n, line in enumerate(lines) if _too_wide(line, columns)}
-    if cuts:
-        _rebuild(code, lines, cuts)
+    wide = {n: line for n, line in enumerate(lines) if _too_wide(line, columns)}
+    if wide:
+        indents = {n: _indent(line, columns) for n, line in wide.items()}
+        cuts = {n: _cuts(line, columns, indents[n]) for n, line in wide.items()}
+        _rebuild(code, _bounds(lines, cuts, indents))
+
+
+def _indent(line: str, columns: int) -> int:
+    """Columns of blanks that a line starts with, as far as its continuation can afford them."""
+    blanks = line[: len(line) - len(line.lstrip(" \t"))]
+    return min(columns_of(blanks), columns // 3)
 
 
 def _local(element: etree._Element) -> str:
@@ -91,7 +99,7 @@ def _measure(line: str) -> list[float]:
     return ends
 
 
-def _cuts(line: str, columns: int) -> list[int]:
+def _cuts(line: str, columns: int, indent: int) -> list[int]:
     """Offsets at which a new row starts."""
     line = line.rstrip(" ")
     ends = _measure(line)
@@ -106,7 +114,7 @@ def _cuts(line: str, columns: int) -> list[int]:
             break
         cuts.append(stop)
         # A tab in a continuation row stops elsewhere than measured: leave it a full stop of room.
-        start, room = stop, float(columns - INDENT - (TAB if "\t" in line[stop:] else 0))
+        start, room = stop, float(columns - indent - INDENT - (TAB if "\t" in line[stop:] else 0))
     return cuts
 
 
@@ -131,7 +139,11 @@ def _joins(char: str) -> bool:
     return bool(unicodedata.combining(char)) or char in "\u200d\ufe0e\ufe0f"
 
 
-def _rebuild(code: etree._Element, lines: list[str], cuts: dict[int, list[int]]) -> None:
+# (end offset in the text, row class, indent of the row); class "" for lines that fit as they are
+Bound = tuple[int, str, int]
+
+
+def _rebuild(code: etree._Element, bounds: list[Bound]) -> None:
     """Put the long lines into rows, keeping the spans' classes."""
     runs = [("", code.text or "")]
     for child in list(code):
@@ -139,42 +151,42 @@ def _rebuild(code: etree._Element, lines: list[str], cuts: dict[int, list[int]])
         runs.append(("", child.tail or ""))
         code.remove(child)
     code.text = None
-    bounds = _bounds(lines, cuts)
     at, pieces = 0, iter(bounds)
-    end, row_class = next(pieces)
-    parent = _open(code, row_class)
+    end, row, indent = next(pieces)
+    parent = _open(code, row, indent)
     for kind, text in runs:
         while text:
             take = text[: end - at]
             _append(parent, kind, take)
             at, text = at + len(take), text[len(take):]
             if at == end:
-                end, row_class = next(pieces, (at + len(text) + 1, ""))
-                parent = _open(code, row_class)
+                end, row, indent = next(pieces, (at + len(text) + 1, "", 0))
+                parent = _open(code, row, indent)
 
 
-def _bounds(lines: list[str], cuts: dict[int, list[int]]) -> list[tuple[int, str]]:
-    """(end offset, row class) for stretches of the whole text; class "" for lines that fit as they are."""
-    bounds: list[tuple[int, str]] = []
+def _bounds(lines: list[str], cuts: dict[int, list[int]], indents: dict[int, int]) -> list[Bound]:
+    bounds: list[Bound] = []
     at = 0
     for number, line in enumerate(lines):
         size = len(line) + (number < len(lines) - 1)
         if number in cuts:
-            edges = [*cuts[number], size]
-            bounds += [(at + edge, "row cont" if n else "row") for n, edge in enumerate(edges)]
+            for n, edge in enumerate([*cuts[number], size]):
+                bounds.append((at + edge, "row cont" if n else "row", indents[number] if n else 0))
         elif bounds and bounds[-1][1] == "":
-            bounds[-1] = (at + size, "")
+            bounds[-1] = (at + size, "", 0)
         elif size:
-            bounds.append((at + size, ""))
+            bounds.append((at + size, "", 0))
         at += size
     return bounds
 
 
-def _open(code: etree._Element, row_class: str) -> etree._Element:
+def _open(code: etree._Element, row_class: str, indent: int) -> etree._Element:
     if not row_class:
         return code
     row = etree.SubElement(code, _tag(code, "span"))
     row.set("class", row_class)
+    if indent:
+        row.set("style", f"margin-left:{indent + 1}ch")
     return row
 
 

@@ -120,6 +120,13 @@ def test_no_row_ends_in_a_hyphen():  # B06
             assert len(row) <= 40
 
 
+def test_continuations_stand_in_from_their_line():
+    element = block("    x = '" + "y" * 60 + "'")
+    code.fit(element, 50)
+    assert [r.get("style") for r in element.iter("span") if "row" in r.get("class")] == [None, "margin-left:5ch"]
+    assert [len(r) for r in row_texts(element)] == [50, 20]
+
+
 def test_nested_blocks_have_fewer_columns():
     item = etree.fromstring(f"<ol><li><pre><code>{'x' * 86}</code></pre></li></ol>")
     code.fit(item, 88)
