@@ -11,12 +11,14 @@ import errno
 import json
 import mimetypes
 import queue
+import re
 import sys
 import threading
 import time
 import traceback
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -53,13 +55,18 @@ class State:
         """One file of the site; pages are kept until their chapter changes."""
         with self.lock:
             if self.site is None:
-                return None
+                return self._unreadable()
             if path not in self.site.pages:
                 return self.site.read(path)
             if path not in self.kept:
                 self.kept[path] = self.site.read(path) or b""
             seen = f'<html data-ui-seen="{self.boot}.{self.generation}" '.encode()
             return self.kept[path].replace(b"<html ", seen, 1)
+
+    def _unreadable(self) -> bytes:
+        """Until book.toml can be read there is no site: the problems alone, asking again each second."""
+        lines = "".join(f"<li>{escape(str(p))}" for p in self.problems)
+        return f'<!DOCTYPE html><meta http-equiv="refresh" content="1"><title>Problems</title><ol>{lines}</ol>'.encode()
 
     def rebuild(self) -> list[str]:
         """Read the book again. Out: the pages that differ now."""
@@ -211,15 +218,19 @@ def _content_type(path: str) -> str:
 
 
 class Sources(DefaultFilter):
-    """Everything of the book and the templates, but nothing that the press itself writes."""
+    """What shapes the pages: the book and our part of the templates, nothing that the press writes."""
+
+    STYLES = re.compile(r"/(web/|js/|fonts/|icon\.svg|css/(tokens|base|web)\.css)")
 
     def __init__(self, *written: Path):
         super().__init__()
-        self.written = tuple(str(p) for p in written)
+        self.written = tuple(f"{p}/" for p in written)
 
     def __call__(self, change, path: str) -> bool:
-        inside = any(path == w or path.startswith(w + "/") for w in self.written)
-        return not inside and super().__call__(change, path)
+        if path.startswith(self.written) or not super().__call__(change, path):
+            return False
+        shared = path.startswith(str(TEMPLATES))
+        return not shared or bool(self.STYLES.match(path.removeprefix(str(TEMPLATES))))
 
 
 def serve(
@@ -237,18 +248,23 @@ def serve(
     state = State(book_toml, cache)
     Handler.state = state
     server = _server(host, port)
+    print(f"reading {folder} …", flush=True)
+    started = False
     try:
-        _work(state.rebuild, state)
-        threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True).start()
-        name, number = server.server_address[:2]
-        print(f"http://{name}:{number}/ shows {folder}; every saved change reloads it; Ctrl-C ends", flush=True)
-        sources = Sources(out.resolve(), cache)
+        # The first, empty turn comes when the watcher stands: an edit during the first build is not lost.
         for changes in watch(
-            folder, TEMPLATES, watch_filter=sources, debounce=300, step=20, stop_event=stop,
-            raise_interrupt=False, rust_timeout=1000,
+            folder, TEMPLATES, watch_filter=Sources(out.resolve(), cache), debounce=300, step=20,
+            stop_event=stop, raise_interrupt=False, rust_timeout=200, yield_on_timeout=True,
         ):  # fmt: skip
-            styles = all(Path(path).is_relative_to(TEMPLATES) for _, path in changes)
-            _work(state.restyle if styles else state.rebuild, state)
+            if not started:
+                started = True
+                _work(state.rebuild, state)
+                threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True).start()
+                name, number = server.server_address[:2]
+                print(f"http://{name}:{number}/ reloads at every saved change; Ctrl-C ends", flush=True)
+            elif changes:
+                styles = all(Path(path).is_relative_to(TEMPLATES) for _, path in changes)
+                _work(state.restyle if styles else state.rebuild, state)
     except KeyboardInterrupt:
         pass
     finally:
@@ -270,11 +286,13 @@ def _server(host: str, port: int) -> ThreadingHTTPServer:
 
 def _work(step, state: State) -> None:
     """One rebuild, with its time. A defect of the press is printed whole and the last good pages stay."""
-    start = time.perf_counter()
+    start, before = time.perf_counter(), state.problems
     try:
         pages = step()
     except Exception:
         traceback.print_exc()
+        return
+    if not pages and state.problems == before:
         return
     seconds = time.perf_counter() - start
     what = pages[0] if len(pages) == 1 else f"{len(pages)} pages" if pages else "no page"

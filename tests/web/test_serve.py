@@ -145,6 +145,7 @@ def test_a_broken_book_toml_keeps_the_last_good_pages(press):
     press.wait(r"(book\.toml:\d+:\d+ CFG002)")
     assert "Paragraph 3 of b" in press.get("b.html")
     press.edit("book.toml", "titel", "title")
+    press.wait(r"(no page changed)")
     press.edit("book.toml", '"Served"', '"Served anew"')
     end = time.monotonic() + 5
     while "Served anew" not in press.get("c.html"):
