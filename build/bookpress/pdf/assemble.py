@@ -17,8 +17,22 @@ from .embed import font_objects, union
 from .fragment import Block, Body, Sheet
 from .metadata import information, xmp
 from .objects import (
-    CATALOG, DESTS, DOCUMENT, FIRST, FONTS, INFO, OUTLINES, PAGES, PARENTS, STRUCT, XMP,
-    array, dictionary, number, shared, text,
+    CATALOG,
+    DESTS,
+    DOCUMENT,
+    FIRST,
+    FONTS,
+    INFO,
+    OUTLINES,
+    PAGES,
+    PARENTS,
+    STRUCT,
+    XMP,
+    array,
+    dictionary,
+    number,
+    shared,
+    text,
 )  # fmt: skip
 from .outline import Entry, Spot, bookmarks, names, page_labels
 from .stamps import by_page, roman, stamp_page

@@ -30,7 +30,7 @@ from ..model import Asset, Chapter
 from . import findings, tags
 from .embed import font_uses
 from .fragment import Body, Page, Place, Sheet, Slot
-from .objects import FONTS, dictionary, key, mark, movable, name_string, shared, text
+from .objects import FONTS, dictionary, key, mark, movable, shared, text
 from .pictures import prepared
 from .prepare import Setting, chapter_markup
 
@@ -125,10 +125,10 @@ class _Piece:
         """
         slots = []
         for page in self.document.pages:
-            slots.append([l for l in page.links if l[3].element.get("class") == "slot"])
+            slots.append([link for link in page.links if link[3].element.get("class") == "slot"])
             page.links = [
-                l for l in page.links
-                if l[3].element.tag == "a" and l[3].element_tag == "a" and not isinstance(l[3], boxes.LineBox)
+                link for link in page.links
+                if link[3].element.tag == "a" == link[3].element_tag and not isinstance(link[3], boxes.LineBox)
             ]  # fmt: skip
         return slots
 
@@ -238,7 +238,7 @@ class _Piece:
                 if annotation is None:
                     continue
                 if kind == "internal" or target.startswith("book:"):
-                    annotation["Dest"] = name_string(self._destination(kind, target))
+                    annotation["Dest"] = text(self._destination(kind, target))
                     annotation.pop("A", None)
                 said = " ".join("".join(box.element.itertext()).split()) or target
                 annotation["Contents"] = text(said)

@@ -5,7 +5,7 @@ In: the book's configuration and stamp; no clock. Out: bytes for the catalog. Cl
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from xml.sax.saxutils import escape
 
 from ..model import Config, Stamp
@@ -34,7 +34,7 @@ TOOL = "bookpress"
 
 
 def _moment(stamp: Stamp) -> datetime:
-    return datetime.fromtimestamp(stamp.epoch, timezone.utc)
+    return datetime.fromtimestamp(stamp.epoch, UTC)
 
 
 def _producer(stamp: Stamp) -> str:

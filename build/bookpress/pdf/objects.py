@@ -56,11 +56,9 @@ def text(value: str) -> bytes:
     return b"<feff" + value.encode("utf-16-be").hex().encode() + b">"
 
 
-def name_string(value: str) -> bytes:
-    """A byte string: the name of a destination, the same bytes in links and in the name tree."""
-    if value.isascii():
-        return text(value)
-    return b"<" + value.encode().hex().encode() + b">"
+def raw_name(value: str) -> bytes:
+    """The bytes of a destination's name, by which the name tree is sorted."""
+    return value.encode() if value.isascii() else b"\xfe\xff" + value.encode("utf-16-be")
 
 
 def number(value: float) -> bytes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from .objects import OUTLINES, array, dictionary, name_string, number, shared, text
+from .objects import OUTLINES, array, dictionary, number, raw_name, shared, text
 
 _NAMES_PER_LEAF = 200
 
@@ -73,12 +73,12 @@ def bookmarks(entries: Sequence[Entry], spots: Mapping[str, Spot], first: int) -
 
 def names(spots: Mapping[str, Spot], root: int, first: int) -> list[tuple[int, bytes]]:
     """The name tree of destinations: its root at `root`, leaves from `first` on."""
-    ordered = sorted(spots, key=lambda n: n.encode())
+    ordered = sorted(spots, key=raw_name)
     objects, kids = [], []
     for start in range(0, len(ordered), _NAMES_PER_LEAF):
         leaf = ordered[start : start + _NAMES_PER_LEAF]
-        pairs = [part for n in leaf for part in (name_string(n), spots[n].data)]
-        limits = array(name_string(leaf[0]), name_string(leaf[-1]))
+        pairs = [part for n in leaf for part in (text(n), spots[n].data)]
+        limits = array(text(leaf[0]), text(leaf[-1]))
         objects.append((first + len(kids), dictionary({"Limits": limits, "Names": array(*pairs)})))
         kids.append(shared(first + len(kids)))
     objects.append((root, dictionary({"Kids": array(*kids)})))
