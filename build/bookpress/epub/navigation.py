@@ -60,8 +60,13 @@ def entries(all_groups: tuple[Group, ...]) -> tuple[Entry, ...]:
     return tuple(found)
 
 
+def name(chapter: Chapter) -> str:
+    """The title, or the slug of a chapter that has none: an entry without text leads nowhere."""
+    return chapter.title or chapter.slug
+
+
 def heading(chapter: Chapter) -> str:
-    return f"{chapter.number} {chapter.title}".strip()
+    return f"{chapter.number} {name(chapter)}".strip()
 
 
 def _chapter(chapter: Chapter) -> Entry:

@@ -95,7 +95,7 @@ def chapter_page(
     if not marks:
         _drop_marks(root)
     text = env().get_template("chapter.xhtml").render(
-        book=book, title=chapter.title, css="../css/epub.css", matter=matter, body=markup(serialise(root))
+        book=book, title=chapter.title or chapter.slug, css="../css/epub.css", matter=matter, body=markup(serialise(root))
     )
     return Page(name_of(chapter.slug), chapter.title, text.encode(), problems)
 
