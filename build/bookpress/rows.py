@@ -151,6 +151,7 @@ def _rebuild(code: etree._Element, bounds: list[Bound]) -> None:
         runs.append(("", child.tail or ""))
         code.remove(child)
     code.text = None
+    code.set("class", f"{code.get('class', '')} rows".strip())
     at, pieces = 0, iter(bounds)
     end, row, indent = next(pieces)
     parent = _open(code, row, indent)

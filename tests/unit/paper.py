@@ -30,9 +30,10 @@ def main() -> None:
         shown = etree.tostring(root, encoding="unicode", method="html")
         document = HTML(string=f"<style>{css}</style>{shown}").render()
         document.write_pdf(folder / f"{number}.pdf")
-        over, lines, tops, drawn = [], [], set(), 0
+        over, lines, tops, heads, drawn = [], [], set(), [], 0
         for page in document.pages:
             box = page._page_box
+            first = len(lines)
             right = box.content_box_x() + box.width
             for inner in box.descendants():
                 if isinstance(inner, boxes.LineBox):
@@ -44,7 +45,8 @@ def main() -> None:
                     ink = inner.width * len(inner.text.rstrip()) / len(inner.text)
                     if inner.position_x + ink > right + 0.5:
                         over.append(inner.text)
-        answers.append({"over": over, "lines": lines, "drawn": drawn, "tops": sorted(tops), "pages": len(document.pages)})
+            heads.append(next(line for line in lines[first:] if line.strip()))
+        answers.append({"over": over, "lines": lines, "drawn": drawn, "tops": sorted(tops), "heads": heads, "pages": len(document.pages)})
     json.dump(answers, sys.stdout)
 
 

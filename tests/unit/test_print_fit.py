@@ -43,6 +43,7 @@ def table(cell: str, width: int) -> str:
 NARROW = (f"<table><tr><td>{'word ' * 60}</td><td>(<code>TORCH_NCCL_ENABLE_MONITORING_AND_MORE</code>)</td>"
           f"<td>see <code>manifests/kube-flannel.yml</code></td><td>{'word ' * 60}</td></tr></table>")
 BODIES = {
+    "pages": fenced("\n".join("x" + "word " * (10 + 7 * n % 40) for n in range(150)), "text"),
     "three": fenced(f"first\n{LONG}\nlast", "text"),
     "long": fenced(LONG, "python"), "shell": fenced(SHELL, "bash"), "mixed": fenced(MIXED, "python"),
     "lines": fenced("\n".join(f"line {n}" for n in range(300)), "text"),
@@ -107,3 +108,8 @@ def test_inline_code_is_never_hyphenated(paper):  # B07
 def test_table_words_are_whole(paper):
     assert any("Longwordnumber" * 2 in line for line in paper[0]["table words"]["lines"])
     assert sum(line.strip() == "12345" for line in paper[0]["table numbers"]["lines"]) == 93
+
+
+def test_a_page_never_starts_in_the_middle_of_a_line(paper):
+    assert paper[0]["pages"]["pages"] > 2
+    assert [top for top in paper[0]["pages"]["heads"] if not top.startswith("x")] == []
