@@ -98,8 +98,8 @@ class Blocks:
 
     def _heading(self, level: int, attr: Attr, inner: list[Node], place: Place) -> None:
         attrs = self._attrs(attr, place)
-        if not attr[0] and any(n["t"] == "Span" and n["c"][0][1] == ["emoji"] for n in inner):
-            attrs["data-slug"] = slug(plain(inner, emoji=True))
+        if not attr[0]:
+            attrs["data-slug"] = slug(plain(inner, github=True))
         frame = self.builder.open(f"h{level}", attrs)
         self.inlines.write(inner)
         self.builder.close(frame)
@@ -149,15 +149,13 @@ class Blocks:
         if not self.captions:
             return
         texts = [" ".join(c.text.split()) for c in self.captions]
-        # One list item each: whatever a caption holds, the next one starts anew.
-        parsed = pandoc.read("".join(f"1. {t}\n" for t in texts))
-        items = [i for block in parsed for i in _unwrap(block)[0]["c"][1]]
-        for caption, item in zip(self.captions, items, strict=True):
+        # One heading each: whatever a caption holds, it stays inline and the next one starts anew.
+        parsed = pandoc.read("".join(f"###### {t}\n" for t in texts))
+        for caption, node in zip(self.captions, parsed, strict=True):
             self.inlines.fixed = caption.place
             frame = Frame(caption.element)
             self.builder.stack.append(frame)
-            for block in item:
-                self.inlines.write(_unwrap(block)[0]["c"])
+            self.inlines.write(node["c"][2])
             self.builder.close(frame)
         self.inlines.fixed = None
 

@@ -67,8 +67,10 @@ class Fences:
         word = _LANG.match(info)
         lang, rest = (word.group(0), info[word.end() :]) if word else ("", info)
         ident, classes, values, garbage = self._braces(rest)
-        if not lang and classes and not attr[0]:
+        if not lang and classes and classes[0] not in (*MODES, "hidden"):
             lang = classes.pop(0)  # ```{.bash .run}, pandoc's own way
+        elif not lang and garbage.isidentifier():
+            lang, garbage = garbage, ""  # ```{python}, as in notebooks
         # A line {#id .class} above the fence arrives through pandoc only.
         if attr[0] != values.get("id"):
             ident = ident or attr[0]

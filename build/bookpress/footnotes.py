@@ -45,7 +45,7 @@ class Notes:
         self.found[at] = note
         ident = f"fnref-{note.number}" + (f"-{len(note.references) + 1}" if note.references else "")
         note.references.append(ident)
-        if any(f.tag == "a" for f in builder.stack):
+        if not builder.leave_link():
             mark = builder.open("sup", {"class": "fnref", "id": ident})
             builder.text(str(note.number))
             builder.close(mark)

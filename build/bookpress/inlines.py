@@ -102,7 +102,7 @@ class Inlines:
         elif kind == "Math":
             self._math(content, self.place, "", nodes, at)
         elif kind == "RawInline":
-            self.raw.read(content[1], self.place)
+            self.raw.read(content[1], self.place, inline=True)
         elif kind == "Note":
             self.notes.reference(content, self.place, self.builder)
         elif kind == "Quoted":
@@ -128,7 +128,7 @@ class Inlines:
         words = plain(inner).strip()
         bare = not inner or (words.lower() in KINDS and all(_is_word(n) for n in inner))
         internal = not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:|//", url)
-        if any(f.tag == "a" for f in self.builder.stack):
+        if not self.builder.leave_link():
             self.write(inner)  # a link in a link: the outer one stays
             return
         kept = bare and internal
@@ -225,8 +225,8 @@ def _is_word(node: Node) -> bool:
     return node["t"] in ("Str", "Space")
 
 
-def plain(nodes: list[Node], emoji: bool = False) -> str:
-    """The words of inline nodes; `emoji`: those written :name: as their names."""
+def plain(nodes: list[Node], github: bool = False) -> str:
+    """The words of inline nodes; `github`: as GitHub reads a heading for its id."""
     found = []
     for node in nodes:
         kind, content = node["t"], node.get("c")
@@ -236,10 +236,12 @@ def plain(nodes: list[Node], emoji: bool = False) -> str:
             found.append(" ")
         elif kind in ("Code", "Math"):
             found.append(content[1])
-        elif emoji and kind == "Span" and content[0][1] == ["emoji"]:
-            found.append(dict(content[0][2]).get("data-emoji", ""))
-        elif kind in ("Span", "Link", "Image", "Quoted", "Cite"):
-            found.append(plain(content[1], emoji))
+        elif github and kind == "Span" and content[0][1] == ["emoji"]:
+            found.append(dict(content[0][2]).get("data-emoji", ""))  # :rocket: counts as its name
+        elif github and kind == "Span" and [n["t"] for n in content[1]] == ["Space"]:
+            found.append(" " * pandoc.width(content[0]))  # GitHub keeps every space
+        elif kind in ("Span", "Link", "Quoted", "Cite") or (kind == "Image" and not github):
+            found.append(plain(content[1], github))
         elif kind in _TAGS:
-            found.append(plain(content, emoji))
+            found.append(plain(content, github))
     return "".join(found)

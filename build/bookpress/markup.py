@@ -64,12 +64,15 @@ class Builder:
         self.formats: list[Format] = []
         self.report = report
         self.line = ""  # of what is being read; for paragraphs that only a rule opens
+        self.muted = False  # inside what is no text for a reader (script, style)
         self._words: list[str] = []
         self._line, self._blank = "", True  # of the words that wait
 
     # --- what readers call ---
 
     def text(self, words: str) -> None:
+        if self.muted:
+            return
         if not self._words or self._blank:
             self._line, self._blank = self.line, words.isspace()
         self._words.append(words)
@@ -79,7 +82,7 @@ class Builder:
         self._flush()
         if tag in PHRASING:
             self._ready_for_text()
-        elif not self._ready_for_block(tag):
+        elif not self._ready_for_block(tag, how.get("raw", False)):
             return None
         return self._push(tag, attrs or {}, **how)
 
@@ -91,28 +94,31 @@ class Builder:
                 self._imply_end()
             self._pop()
 
-    def void(self, tag: str, attrs: dict[str, str], place: Place = (0, 0)) -> etree._Element:
+    def void(self, tag: str, attrs: dict[str, str]) -> None:
         """Add br, hr, img or wbr."""
         self._flush()
-        if tag == "hr":
-            self._ready_for_block(tag)
-        else:
+        if tag != "hr":
             self._ready_for_text()
-        return etree.SubElement(self.stack[-1].element, tag, attrs)
+        elif not self._ready_for_block(tag, raw=True):
+            return
+        etree.SubElement(self.stack[-1].element, tag, attrs)
 
-    def add(self, element: etree._Element, inline: bool = False) -> None:
-        """Add a finished element (math, code figure)."""
+    def add(self, block: etree._Element) -> None:
+        """Add a finished block."""
         self._flush()
-        if inline:
-            self._ready_for_text()
-        else:
-            self._ready_for_block(element.tag)
-        self.stack[-1].element.append(element)
+        self._ready_for_block(block.tag)
+        self.stack[-1].element.append(block)
+
+    def leave_link(self) -> bool:
+        """End a raw link, as HTML does before a new one. False inside a Markdown link, which stays."""
+        self._flush()
+        self._end_format("a", (0, 0), quiet=True)
+        return not any(frame.tag == "a" for frame in self.stack)
 
     def start_tag(self, tag: str, attrs: dict[str, str], place: Place, line: str) -> None:
         """A raw start tag of the allow-list."""
         if tag in VOID:
-            self.void(tag, attrs, place)
+            self.void(tag, attrs)
         elif tag in PHRASING:
             self._start_format(tag, attrs, place)
         elif self._structure(tag):
@@ -206,16 +212,19 @@ class Builder:
                 attrs = {k: v for k, v in format_.attrs.items() if k != "id"}
                 format_.frame = self._push(format_.tag, attrs, raw=True)
 
-    def _ready_for_block(self, tag: str) -> bool:
+    def _ready_for_block(self, tag: str, raw: bool = False) -> bool:
         while (top := self.stack[-1].tag) in PHRASING or top == "p":
             self._pop()
         if top in _NO_BLOCKS:
             if tag in HEADINGS and top == "summary":
                 return True
-            if tag not in HEADINGS:
+            # <h1> around a Markdown paragraph is a heading; a second block in it was never meant.
+            element = self.stack[-1].element
+            begun = len(element) or (element.text or "").strip()
+            if tag not in HEADINGS and (raw or (tag == "p" and not begun)):
                 return False
             self._imply_end()
-            return self._ready_for_block(tag)
+            return self._ready_for_block(tag, raw)
         self._fit(tag)
         return True
 
@@ -294,10 +303,12 @@ class Builder:
             # A target, however it is closed: <a name="x">, with or without </a>.
             if "id" in attrs:
                 self._ready_for_text()
-                etree.SubElement(self.stack[-1].element, "a", {"id": attrs["id"]})
+                linked = any(frame.tag == "a" for frame in self.stack)
+                target = "span" if linked else "a"
+                etree.SubElement(self.stack[-1].element, target, {"id": attrs["id"]})
             return
-        if tag == "a":
-            self._end_format("a", place, quiet=True)
+        if tag == "a" and not self.leave_link():
+            return
         self._ready_for_text()
         depth = next(
             n for n in range(len(self.stack), 0, -1)

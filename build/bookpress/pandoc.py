@@ -89,6 +89,12 @@ def place(attr: Attr) -> tuple[int, int]:
     return min(spans) if spans else (0, 0)
 
 
+def width(attr: Attr) -> int:
+    """Columns that a node of one line covers."""
+    spans = _SPAN.findall("".join(value for key, value in attr[2] if key == "data-pos"))
+    return max(1, int(spans[0][3]) - int(spans[0][1])) if len(spans) == 1 else 1
+
+
 def is_wrapper(attr: Attr) -> bool:
     """True for a Div or Span that pandoc added only to hold a position."""
     return not attr[0] and not attr[1] and all(k in ("wrapper", "data-pos") for k, _ in attr[2])

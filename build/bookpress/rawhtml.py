@@ -24,12 +24,13 @@ class RawReader(HTMLParser):
         self._first = False  # inside <pre>, before its first character
         self.draft, self.builder = draft, builder
         self._base: Place = (1, 1)
-        self._skip: list[str] = []
+        self._inline = False
+        self._skip: list[str] = []  # open tags whose content is dropped
 
-    def read(self, piece: str, place: Place) -> None:
+    def read(self, piece: str, place: Place, inline: bool = False) -> None:
         """Take in one piece that begins at a place of the expanded text."""
         self.reset()
-        self._base = place
+        self._base, self._inline = place, inline
         self.feed(piece)
         self.close()
 
@@ -44,7 +45,9 @@ class RawReader(HTMLParser):
             self._skip += [tag] if tag == self._skip[0] else []
             return
         if tag in OPAQUE:
-            self._skip.append(tag)
+            if self._ends(tag, place[0]):
+                self._skip.append(tag)
+                self.builder.muted = True
             hint = "write math as $…$" if tag == "math" else "put an image in a file" if tag == "svg" else ""
             self.draft.report("MDN002", place, f"<{tag}> is not carried", hint, self.draft.lenient)
             return
@@ -70,6 +73,11 @@ class RawReader(HTMLParser):
         if name == "pre":
             self._first = True
 
+    def _ends(self, tag: str, row: int) -> bool:
+        """Is there an end tag soon? A lone <title> in a sentence must not swallow the chapter."""
+        rows = self.draft.rows[row - 1 : row + (4 if self._inline else 400)]
+        return any(f"</{tag}" in text.lower() for text in rows)
+
     def _linked(self, name: str, kept: dict[str, str], place: Place) -> None:
         """Give a link or image its site, the mark first."""
         target = kept.get(_LINKED.get(name, ""))
@@ -89,6 +97,7 @@ class RawReader(HTMLParser):
         if self._skip:
             if tag == self._skip[-1]:
                 self._skip.pop()
+                self.builder.muted = bool(self._skip)
             return
         name = RENAMED.get(tag, tag)
         if name == "br":

@@ -1,0 +1,128 @@
+"""A chapter alone: places, line ends, titles, what is reported and what is read."""
+
+import gc
+import random
+from dataclasses import replace
+
+from bookpress import parse
+from bookpress.code import visible
+from bookpress.html import text
+from lxml import etree
+from smallbook import assert_valid, book_of, codes, config_of, draft_of, expanded_of, tree_of
+
+PIECES = [
+    "<p>", "</p>", "<p align=center>", "<div>", "</div>", "<b>", "</b>", "<i>", "</i>", "<a href='#x'>",
+    "<a name=x>", "</a>", "<ul>", "<li>", "</ul>", "<table>", "<tr>", "<td>", "<th>", "</table>", "</td>",
+    "<details>", "<summary>s</summary>", "</details>", "<h2>raw</h2>", "<h3>open", "<pre>", "</pre>", "<br>",
+    "<img src=a.png alt=picture>", "<rank>", "<center>", "</center>", "<dl><dt>t<dd>d", "</dl>", "<hr>",
+    "<!-- c -->", "<script>x</script>", "text", "**bold**", "`code`", "- item", "> quote", "## Head",
+    "```sh\nls\n```", "| a | b |\n| - | - |\n| 1 | 2 |", "1. one\n\n   ```\n   x\n   ```", "[l](#head)",
+    "$x^2$", "[^n]", "\n\n[^n]: note\n\n", "<figure>", "<figcaption>", "</figure>", "<blockquote>", "</blockquote>",
+]  # fmt: skip
+
+
+def test_any_mix_of_html_and_markdown_becomes_a_valid_body(tmp_path):
+    (tmp_path / "a.png").write_bytes(b"")
+    chance = random.Random(7)
+    for _ in range(25):
+        joints = ["", " ", "\n", "\n\n"]
+        mix = "".join(chance.choice(PIECES) + chance.choice(joints) for _ in range(25))
+        book, problems = book_of(tmp_path, {"a.md": mix}, strict=False)
+        root = assert_valid(book.chapters[0].body)
+        assert text(root).count("Head") <= mix.count("Head")
+        assert all(p.line <= mix.count("\n") + 1 for p in problems)
+
+
+def test_lines_are_those_of_the_authors_file(tmp_path):
+    # Two lines of front matter before, and one template line that became three.
+    item = expanded_of("a.md", "one\n\ntwo\nthree\n\n<rank>\n")
+    item = replace(item, lines=(5, 6, 7, 7, 7, 8, 9))
+    draft = parse.parse(item, config_of(tmp_path, strict=False))
+    lines = [e.get("data-line") for e in etree.fromstring(draft.body).iter("p")]
+    assert lines == ["5", "7", "8"]
+    assert [(p.line, p.col) for p in draft.problems] == [(8, 1)]
+
+
+def test_windows_lines_byte_order_mark_and_tabs(tmp_path):
+    draft = draft_of(tmp_path, "\ufeff# T\r\n\r\n```make\r\nall:\r\n\tcc\tx\r\n```\r\n\r\n1. a\r\n\r\n\t```\r\n\tb\tc\r\n\t```\r\n")
+    assert draft.title == "T"
+    assert [f.text for f in draft.fences] == ["all:\n\tcc\tx", "b\tc"]
+
+
+def test_fence_text_is_the_source_byte_for_byte(tmp_path):
+    code = "  lead\n\n\tx <&> \"'\n\ntrail  \n\n"
+    draft = draft_of(tmp_path, f"```text\n{code}\n```\n")
+    assert draft.fences[0].text == code
+    shown = etree.fromstring(draft.body).find(".//code")
+    assert "".join(shown.itertext()) == visible(code)
+
+
+def test_title_from_heading_front_matter_or_file(tmp_path):
+    assert draft_of(tmp_path, "# The *title*\n\ntext\n").title == "The title"
+    named = parse.parse(expanded_of("a.md", "text\n", title="From the head"), config_of(tmp_path))
+    assert named.title == "From the head"
+    assert draft_of(tmp_path, "text\n", path="some/slow_links.md").title == "Slow links"
+    assert draft_of(tmp_path, "text\n", path="net/README.md").title == "Net"
+
+
+def test_later_h1_become_sections_with_all_below_them(tmp_path):
+    root = tree_of(tmp_path, "# One\n\n## a\n\n# Two\n\n## b\n\n### c\n\n# Three\n\n## d\n")
+    levels = [(h.tag, text(h)) for h in root.iter("h1", "h2", "h3", "h4")]
+    assert levels == [
+        ("h1", "One"), ("h2", "a"), ("h2", "Two"), ("h3", "b"), ("h4", "c"), ("h2", "Three"), ("h3", "d"),
+    ]  # fmt: skip
+
+
+def test_what_stands_before_the_title_stays(tmp_path):
+    root = tree_of(tmp_path, "<p align=center>badge</p>\n\n# Title\n\ntext\n")
+    assert [e.tag for e in root] == ["h1", "p", "p"]
+    assert root[1].text == "badge"
+
+
+def test_level_jumps_are_closed_and_reported(tmp_path):
+    draft = draft_of(tmp_path, "# T\n\n## a\n\n#### b\n")
+    assert [(a.text, a.level) for a in draft.anchors if a.kind == "section"] == [("a", 2), ("b", 3)]
+    assert codes(draft.problems) == ["MDN009"]
+
+
+def test_github_ids(tmp_path):
+    heads = "# T\n\n## Q & A: why?\n\n## `a_b.c` (x)\n\n## Two  spaces\n\n## :rocket: Go\n\n## é ß\n\n## Mine {#own-id}\n\n## 1. One\n"
+    draft = draft_of(tmp_path, heads)
+    ids = [a.id for a in draft.anchors if a.kind == "section"]
+    assert ids == ["q--a-why", "a_bc-x", "two--spaces", "rocket-go", "é-ß", "own-id", "1-one"]
+
+
+def test_a_heading_named_like_the_chapter_keeps_its_link(tmp_path):
+    book, problems = book_of(tmp_path, {"storage.md": "# Intro\n\n## Storage\n\n[x](#storage)\n"})
+    assert codes(problems) == []
+    root = assert_valid(book.chapters[0].body)
+    heading = root.find("h2").get("id")
+    assert root.get("id") == "storage"
+    assert heading != "storage"
+    assert root.find(".//a").get("href") == f"#{heading}"
+
+
+def test_formula_that_pandoc_cannot_read(tmp_path):
+    draft = draft_of(tmp_path, "text $\\nosuch{a}$ end\n\n$$\\nosuch{x}$$\n")
+    assert [(p.code, p.line, p.col) for p in draft.problems] == [("MTH001", 1, 6), ("MTH001", 3, 1)]
+
+
+def test_images_and_includes_are_noted_for_the_cache(tmp_path):
+    (tmp_path / "code.py").write_text("x = 1\n")
+    draft = draft_of(tmp_path, "```python {include=code.py}\n```\n\n![a fine picture](gone.png)\n")
+    reads = dict(draft.reads)
+    assert len(reads["code.py"]) == 64
+    assert reads["gone.png"] == ""  # when it comes, the chapter is read again
+
+
+def test_same_text_same_draft_and_the_collector_is_left_as_found(tmp_path):
+    source = "# T\n\n<b>x\n\n[^a] y\n\n[^a]: z\n"
+    assert gc.isenabled()
+    assert draft_of(tmp_path, source) == draft_of(tmp_path, source)
+    assert gc.isenabled()
+
+
+def test_empty_chapter(tmp_path):
+    draft = draft_of(tmp_path, "")
+    assert draft.title == "A"
+    assert_valid(draft.body.replace(' data-site="0"', ""))
