@@ -155,7 +155,8 @@ def inspect(file: Path, changed: int) -> Picture:
 
 def _bitmap(image: Image.Image, size: int) -> Picture:
     width, height = image.size
-    if image.getexif().get(0x0112, 1) in (5, 6, 7, 8):  # a camera held upright: shown turned
+    # A camera held upright: shown turned. Not asked of PNG, which would be decoded for the answer.
+    if image.format in ("JPEG", "WEBP") and image.getexif().get(0x0112, 1) in (5, 6, 7, 8):
         width, height = height, width
     findings = []
     if image.format not in _FORMATS:
