@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -103,16 +107,25 @@ def silent(stage: str, done: int, total: int) -> None:
     pass
 
 
-def make(book: Book, folder: Path, jobs: int = 2) -> Made:
+@functools.cache
+def shared_cache() -> Path:
+    """One cache for the tests of a process: the press's own pages are the same in most of them."""
+    folder = Path(tempfile.mkdtemp(prefix="pdf-tests-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def make(book: Book, folder: Path, jobs: int = 2, cache: Path | None = None) -> Made:
+    """The PDF of `book`, in `folder`."""
     target = folder / "book.pdf"
-    return Made(target, pdf.make(book, target, folder / "cache", jobs, silent))
+    return Made(target, pdf.make(book, target, cache or shared_cache(), jobs, silent))
 
 
-def alone(code: str, *arguments: str, **environment: str) -> str:
+def alone(code: str, *arguments: str, stdin: str = "", **environment: str) -> str:
     """Run Python code in a fresh interpreter with the press and the fixtures on its path."""
     path = os.pathsep.join((str(ROOT / "build"), str(ROOT / "tests")))
     run = subprocess.run(
-        [sys.executable, "-c", code, *arguments], check=True, capture_output=True, text=True,
+        [sys.executable, "-c", code, *arguments], check=True, capture_output=True, text=True, input=stdin,
         env={**os.environ, "PYTHONPATH": path, **environment},
     )  # fmt: skip
     return run.stdout

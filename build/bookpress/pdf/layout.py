@@ -30,6 +30,7 @@ from ..model import Asset, Chapter
 from . import findings, tags
 from .embed import font_uses
 from .fragment import Body, Page, Place, Sheet, Slot
+from .indent import Indents
 from .objects import FONTS, dictionary, key, mark, movable, shared, text
 from .pictures import prepared
 from .prepare import Setting, chapter_markup
@@ -179,15 +180,18 @@ class _Piece:
             at = _marked_positions(stream.stream)
             of_page: list[int | None] = [None] * len(at)
             marked = dict(stream._tags)
-            frame = findings.Frame(page)
+            frame, indents = findings.Frame(page), Indents()
             for child in page._page_box.children:
                 margin = isinstance(child, boxes.MarginBox)
                 for box in tags.in_order(child):
                     if not margin:
                         self.overflow += frame.check(box, self.job.path)
+                    said = indents.of(box) if isinstance(box, boxes.TextBox) and self._in_code(box.element) else ""
                     entry = marked.pop(box, None)
                     if entry is None:
                         continue
+                    if said:
+                        stream.stream[at[entry["mcid"]] - 1]["ActualText"] = pydyf.String(said)
                     mcid = entry["mcid"]
                     if margin or not self.tree.content(box, n, mcid):
                         _make_artifact(stream.stream, at[mcid])
@@ -202,6 +206,12 @@ class _Piece:
                 slots.append(slot)
             owners.append(of_page)
         return owners, slots
+
+    def _in_code(self, element: ElementTree.Element) -> bool:
+        above: ElementTree.Element | None = element
+        while above is not None and above.tag != "pre":
+            above = self.tree.parents.get(above)
+        return above is not None
 
     def _owner_of(self, box: boxes.Box, page: weasyprint.Page) -> int:
         element = box.element

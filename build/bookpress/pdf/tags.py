@@ -93,12 +93,10 @@ class Tree:
         role, parent = self._role(element), self.parents.get(element)
         if role == "Caption":
             parent = self._captioned(element, parent)
-        if not role or parent is None:
-            node = self.body if parent is None else self.owner(parent)
-        else:
-            node = self._make(element, role, self.owner(parent))
-        self.of[element] = node
-        return node
+        above = self.body if parent is None else self.owner(parent)
+        if element not in self.of:  # a row makes all its cells
+            self.of[element] = self._make(element, role, above) if role and parent is not None else above
+        return self.of[element]
 
     @staticmethod
     def _captioned(caption: Element, figure: Element | None) -> Element | None:

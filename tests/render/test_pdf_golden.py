@@ -1,0 +1,205 @@
+"""Public failures of PDF builds, one case each; the numbers are those of the study's list of cases."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import resource
+import time
+
+import pypdfium2
+import pytest
+from bookpress.model import Asset
+from render import fixture, pdfs
+
+HEAD = '<h1 id="top">Case</h1>'
+
+
+def chapter(body: str, slug: str = "case") -> str:
+    return f'<section class="chapter" id="{slug}">{HEAD}{body}</section>'
+
+
+def made_of(folder, body: str, **changes) -> pdfs.Made:
+    return pdfs.make(fixture.of_bodies(folder, chapter(body), **changes), folder)
+
+
+def table(policy: str, heads: list[str], rows: list[list[str]]) -> str:
+    head = "".join(f'<th scope="col">{h}</th>' for h in heads)
+    body = "".join("<tr>" + "".join(f"<td>{c}</td>" for c in row) + "</tr>" for row in rows)
+    return (
+        f'<figure class="table {policy}"><table><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></figure>"
+    )
+
+
+def spent_so_far() -> float:
+    """Processor seconds of this process and of those it started."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
+def ink_right(made: pdfs.Made, page: int) -> tuple[float, float]:
+    """Rightmost edge of any character on a page, and the page's width."""
+    document = pypdfium2.PdfDocument(made.file)
+    try:
+        words = document[page].get_textpage()
+        edges = [words.get_charbox(n)[2] for n in range(words.count_chars())]
+        return max(edges), document[page].get_width()
+    finally:
+        document.close()
+
+
+# --- F03: a wide table is clipped in silence ----------------------------------------------------------
+
+
+WIDE = [[f"interconnect{r}bidirectional{c}" for c in range(8)] for r in range(3)]
+
+
+@pytest.mark.parametrize("policy", ["wrap tight", "landscape tight", "stack"])
+def test_f03_no_policy_lets_ink_leave_the_page(tmp_path, policy):
+    made = made_of(tmp_path, table(policy, [f"Column{c}" for c in range(8)], WIDE))
+    said = "".join("".join(made.pages).split())
+    assert all(cell in said for row in WIDE for cell in row), "nothing is lost"
+    assert made.problems == []
+    for n in range(2, len(made.pages)):
+        right, width = ink_right(made, n)
+        assert right <= width - 12 * 72 / 25.4
+
+
+def test_f03_what_does_not_fit_is_a_problem_with_its_line(tmp_path):
+    """A cell that may not wrap: found in the laid-out boxes."""
+    cells = "".join(f'<td class="short">{"unbroken" * 9}{n}</td>' for n in range(3))
+    heads = "".join(f'<th scope="col">C{n}</th>' for n in range(3))
+    body = (
+        '<p>Before.</p><figure class="table wrap"><table><thead><tr>' + heads
+        + "</tr></thead><tbody><tr>" + cells + "</tr></tbody></table></figure>"
+    )  # fmt: skip
+    book = fixture.of_bodies(tmp_path, chapter(body))
+    line = int(re.search(r'<tr data-line="(\d+)"><td', book.chapters[0].body)[1])
+    found = pdfs.make(book, tmp_path).problems
+    assert {p.code for p in found} == {"PDF001"}
+    assert ("case.md", line) in {(p.path, p.line) for p in found}
+    assert any("out of the page's column" in p.message and p.hint for p in found)
+
+
+# --- F04: huge tables ------------------------------------------------------------------------------------
+
+
+def test_f04_a_table_of_2000_rows_repeats_its_header_in_time(tmp_path):
+    rows = [[f"row {n}", str(n * 7), "steady"] for n in range(2000)]
+    begin = spent_so_far()
+    made = made_of(tmp_path, table("wrap", ["Name", "Value", "State of the run"], rows))
+    spent = spent_so_far() - begin
+    assert spent < 30, "processor seconds"
+    pages = [said for said in made.pages if "steady" in said]
+    assert len(pages) > 30
+    assert all("State of the run" in said for said in pages)
+    assert "row 1999" in pages[-1]
+    headers = [e for e in made.of_role("TH")]
+    assert len(headers) == 3, "repetitions are artifacts, not header cells again"
+
+
+# --- F06: a missing image is only logged ------------------------------------------------------------------
+
+
+IMAGE = '<p>Text.</p><figure class="image"><img src="asset:x.png" alt="Nothing to see" width="10" height="10"/></figure>'
+
+
+def test_f06_an_image_that_is_not_there_is_an_error(tmp_path):
+    book = fixture.of_bodies(tmp_path, chapter(IMAGE))
+    line = int(re.search(r'<img[^>]*data-line="(\d+)"', book.chapters[0].body)[1])
+    (found,) = pdfs.make(book, tmp_path).problems
+    assert (found.code, found.level, found.path, found.line) == ("PDF002", "error", "case.md", line)
+    assert "x.png" in found.message
+
+
+def test_f06_a_damaged_image_is_an_error(tmp_path):
+    broken = tmp_path / "x.png"
+    broken.write_bytes(b"\x89PNG\r\n\x1a\nnot an image at all")
+    book = fixture.of_bodies(tmp_path, chapter(IMAGE))
+    asset = Asset("x.png", broken, "image/png", "0" * 64, 10, 10)
+    book = dataclasses.replace(book, assets={"x.png": asset})
+    (found,) = pdfs.make(book, tmp_path).problems
+    assert (found.code, found.level) == ("PDF002", "error")
+
+
+# --- F07: emoji moved or scaled between versions -------------------------------------------------------
+
+
+def test_f07_emoji_stand_on_the_line_at_the_size_of_text(tmp_path):
+    made = made_of(tmp_path, "<p>Healthy \u2705 broken \u274c started \U0001f680 done.</p>")
+    assert made.problems == []
+    page = made.page_with("Healthy")
+    document = pypdfium2.PdfDocument(made.file)
+    try:
+        words = document[page].get_textpage()
+        said = words.get_text_range()
+        base = words.get_charbox(said.index("Healthy"))
+        for sign in "\u2705\u274c":
+            left, bottom, right, top = words.get_charbox(said.index(sign))
+            assert 5 < right - left < 16, "about an em wide"
+            assert base[1] - 4 < bottom < base[1] + 3
+            assert base[3] - 5 < top < base[3] + 5
+    finally:
+        document.close()
+    fonts = {str(f.BaseFont) for p in made.document.pages for f in p.Resources.Font.values()}
+    assert any("Noto-Emoji" in name for name in fonts)
+
+
+# --- F15: memory grows with pages ------------------------------------------------------------------------
+
+
+def test_f15_time_and_memory_grow_no_faster_than_pages(tmp_path):
+    prose = "".join(f"<p>{'Ranks wait for the slowest of them, and the log names the victim. ' * 8}</p>" for _ in range(50))
+    program = """
+import resource, sys
+from pathlib import Path
+from render import fixture, pdfs, test_pdf_golden as golden
+count, folder = int(sys.argv[1]), Path(sys.argv[2])
+book = fixture.of_bodies(folder, golden.chapter(sys.stdin.read() * count))
+made = pdfs.make(book, folder, jobs=1)
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(len(made.pages), used.ru_utime + used.ru_stime, used.ru_maxrss)
+"""
+    few = _measured(program, prose, 1, tmp_path / "few")
+    many = _measured(program, prose, 3, tmp_path / "many")
+    assert many[0] > 2.2 * few[0]
+    assert many[1] < 3.6 * few[1] + 1
+    per_page = (many[2] - few[2]) / (many[0] - few[0])
+    assert per_page < 3000, "KiB a page"
+
+
+def _measured(program: str, prose: str, count: int, folder) -> tuple[float, ...]:
+    folder.mkdir()
+    return tuple(float(v) for v in pdfs.alone(program, str(count), str(folder), stdin=prose).split())
+
+
+# --- F16: a dead link inside the chapter is only logged ---------------------------------------------------
+
+
+def test_f16_a_dead_link_is_an_error_at_its_line(tmp_path):
+    book = fixture.of_bodies(tmp_path, chapter('<p>One.</p><p>See <a href="#zzz">there</a>.</p>'))
+    line = int(re.findall(r'<p data-line="(\d+)"', book.chapters[0].body)[1])
+    (found,) = pdfs.make(book, tmp_path).problems
+    assert (found.code, found.level, found.line) == ("PDF003", "error", line)
+    assert "zzz" in found.message
+
+
+def test_f09_a_character_without_a_glyph_is_named(tmp_path):
+    (found,) = made_of(tmp_path, "<p>One.</p><p>Cuneiform: \U00012000.</p>").problems
+    assert (found.code, found.level) == ("PDF004", "error")
+    assert "U+12000" in found.message
+    assert found.line > 7
+
+
+# --- B04: a long block of code is cut after its first page --------------------------------------------------
+
+
+@pytest.mark.parametrize("around", ["{}", "<ol><li>{}</li></ol>", '<aside class="admonition note"><p class="admonition-title">Note</p>{}</aside>'])
+def test_b04_every_line_of_a_long_fence_is_there(tmp_path, around):
+    text = "\n".join(f"line {n:03d} of the run" for n in range(300))
+    fence = f'<figure class="code" data-lang="text"><pre><code class="language-text">{text}</code></pre></figure>'
+    made = made_of(tmp_path, around.format(fence))
+    said = " ".join(" ".join(made.pages).split())
+    assert [n for n in range(300) if f"line {n:03d} of the run" not in said] == []
+    assert made.problems == []
