@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -114,6 +115,16 @@ def checked(book, chapter, fence):
     changed = dataclasses.replace(chapter, fences=fences_)
     chapters = tuple(changed if c.slug == chapter.slug else c for c in book.chapters)
     return fences.check_pdf(made()[1], dataclasses.replace(book, chapters=chapters))
+
+
+@pytest.mark.skipif(shutil.which("pdftotext") is None, reason="pdftotext is not installed (poppler-utils)")
+def test_copied_code_keeps_its_blanks():
+    book, file = made()
+    copied = subprocess.run(["pdftotext", str(file), "-"], check=True, capture_output=True).stdout.decode()
+    lines = [line for fence in book.chapter("hangs").fences for line in fence.text.split("\n")]
+    fits = [line for line in lines if line.strip() and len(line) <= 88 and '"  #' not in line]
+    assert len(fits) > 10
+    assert [line for line in fits if f"\n{line}\n" not in copied] == []
 
 
 def test_missing_block():
