@@ -12,13 +12,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import pypdfium2
 from PIL import Image
 
 from ..model import Book
 from ..pdf.sheet import millimetres, style
-from ..problems import Problem
+from ..problems import Problem, ToolMissing
 from .pdfplaces import Places
+
+try:
+    import pypdfium2
+except ImportError as error:
+    raise ToolMissing("the ink check needs PDFium: pip install pypdfium2==5.15.2") from error
 
 SHEET = 72  # points added on each side
 SCALE = 2  # pixels to the point
