@@ -12,6 +12,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from bookpress import epub
 from bookpress.epub import metadata
 from lxml import etree
 from render import epubs, fixture
@@ -241,3 +242,23 @@ def test_code_font_has_the_characters_and_its_licence():
 
 def features(font) -> list:
     return font["GSUB"].table.FeatureList.FeatureRecord if "GSUB" in font else []
+
+
+def test_an_unchanged_book_is_not_made_again(tmp_path, monkeypatch):
+    (tmp_path / "cover.svg").write_text(epubs.COVER)
+    book = fixture.of_bodies(tmp_path, body("<p>t</p>"), cover="cover.svg")
+    first, _ = epubs.made(book, tmp_path / "one.epub")
+
+    def refuse(*_):
+        raise AssertionError("made again")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(epub, "_made", refuse)
+        second, _ = epubs.made(book, tmp_path / "two.epub")
+        assert second == first
+        changed = fixture.of_bodies(tmp_path, body("<p>u</p>"), cover="cover.svg")
+        with pytest.raises(AssertionError, match="made again"):
+            epubs.made(changed, tmp_path / "three.epub")
+        (tmp_path / "cover.svg").write_text(epubs.COVER.replace("#123", "#321"))
+        with pytest.raises(AssertionError, match="made again"):
+            epubs.made(book, tmp_path / "four.epub")

@@ -8,14 +8,17 @@ says of itself, package.py the archive. The same Book gives the same bytes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from importlib import metadata as metadata_of
 from pathlib import Path
 
 from lxml import etree
 
+from .. import fonts
+from ..cache import Cache, digest, file_digest, press_digest
 from ..model import Book
 from ..pdf.front import facts
 from ..problems import Problem
-from ..templates import env, text
+from ..templates import FOLDER, env, text
 from . import images, metadata, navigation, typefaces
 from .package import Package
 from .pages import Page, chapter_page, line_map, name_of
@@ -31,18 +34,49 @@ def make(
     book: Book, target: Path, cache: Path, progress: Callable[[str, int, int], None]
 ) -> list[Problem]:
     """Write the EPUB of `book` to `target`; the problems found on the way."""
+    store, wanted = Cache(cache), _key(book)
+    key, data = store.get("last", book.config.slug) or ("", b"")
+    problems: list[Problem] = []
+    if key != wanted:
+        data, problems = _made(book, cache, progress)
+        if data and not problems:  # what has problems is made again, to find them again
+            store.put("last", book.config.slug, (wanted, data))
+    if data:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        scratch = target.with_name(target.name + ".part")
+        scratch.write_bytes(data)
+        scratch.replace(target)
+    progress("epub", len(book.chapters), len(book.chapters))
+    return problems
+
+
+def _key(book: Book) -> str:
+    """Everything that shapes the file: the book, this code, templates, fonts and libraries."""
+    shells = sorted(p for p in FOLDER.glob("*.xhtml"))
+    files = [*shells, FOLDER / "cover.svg", FOLDER / "css/epub.css", book.config.root / book.config.cover]
+    files += [face.file for face in fonts.faces()]
+    versions = [metadata_of.version(name) for name in ("EbookLib", "fonttools", "lxml", "resvg-py")]
+    assets = repr(sorted((asset.path, asset.sha256) for asset in book.assets.values()))
+    return digest(
+        press_digest(), *map(file_digest, files), *versions, assets,
+        repr(book.config), repr(book.stamp), repr(book.parts), repr(book.chapters),
+    )  # fmt: skip
+
+
+def _made(
+    book: Book, cache: Path, progress: Callable[[str, int, int], None]
+) -> tuple[bytes, list[Problem]]:
+    """The file, and what was found on the way; no file when a page cannot be read back."""
     names, files = images.images(book)
     groups = navigation.groups(book)
     chapters: dict[str, Page] = {}
-    done, total = 0, len(book.chapters) + 1
     for group in groups:
         for chapter in group.chapters:
-            progress("epub", done, total)
+            progress("epub", len(chapters), len(book.chapters))
             chapters[name_of(chapter.slug)] = chapter_page(book, chapter, names, group.matter)
-            done += 1
     problems = [problem for page in chapters.values() for problem in page.problems]
     if any(not page.content for page in chapters.values()):
-        return problems  # a page that cannot be read back cannot be packed
+        return b"", problems
 
     package = Package(book)
     cover = images.cover(book, cache)
@@ -53,13 +87,11 @@ def make(
     package.images(files, cover)
     _style(package, faces)
     pages = {name: page.content for name, page in chapters.items()}
-    has_images, described = images.described(book, pages)
+    has_images, described = images.described(pages)
     mathml = any(b"<math" in content for content in pages.values())
     contents = metadata.Contents(has_images, described, mathml, images.moving(files))
     metadata.describe(package.ebook, book, contents)
-    package.write(target)
-    progress("epub", total, total)
-    return problems
+    return package.finish(), problems
 
 
 def chapter_lines(book: Book) -> dict[str, tuple[str, Callable[[int, int], int]]]:

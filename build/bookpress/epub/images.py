@@ -6,7 +6,6 @@ fonts only: many library views show no SVG, and one design must not exist twice.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from lxml import etree
 
 from .. import fonts
+from ..cache import Cache, digest
 from ..model import Book
 from ..pdf.front import cover_svg
 
@@ -70,15 +70,16 @@ def cover(book: Book, cache: Path) -> Image:
 
 
 def _draw(svg: str, cache: Path) -> bytes:
+    svg, store = _sized(svg), Cache(cache)
+    key = digest(svg, version("resvg-py"))
+    kept = store.get("cover", key)
+    if kept is not None:
+        return kept
     import resvg_py  # here: only a changed cover needs it
 
-    key = hashlib.sha256((_sized(svg) + version("resvg-py")).encode()).hexdigest()
-    kept = cache / f"{key}.png"
-    if kept.is_file():
-        return kept.read_bytes()
     png = bytes(
         resvg_py.svg_to_bytes(
-            svg_string=_sized(svg),
+            svg_string=svg,
             background="#ffffff",
             skip_system_fonts=True,
             font_dirs=[str(fonts.FOLDER)],
@@ -87,10 +88,7 @@ def _draw(svg: str, cache: Path) -> bytes:
             monospace_family="JetBrains Mono",
         )
     )
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    scratch = kept.with_suffix(".part")
-    scratch.write_bytes(png)
-    scratch.replace(kept)
+    store.put("cover", key, png)
     return png
 
 
@@ -118,7 +116,7 @@ def _frames(image: Image) -> int:
         return getattr(picture, "n_frames", 1)
 
 
-def described(book: Book, pages: Mapping[str, bytes]) -> tuple[bool, bool]:
+def described(pages: Mapping[str, bytes]) -> tuple[bool, bool]:
     """Has the book images, and has each of them a text alternative?"""
     tags = [tag for content in pages.values() for tag in re.findall(rb"<img\b[^>]*>", content)]
     return bool(tags), all(re.search(rb'\balt="[^"]*\S[^"]*"', tag) for tag in tags)

@@ -11,7 +11,6 @@ import io
 import zipfile
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 
 from ebooklib import epub
 from lxml import etree
@@ -27,7 +26,7 @@ PACKED = (".png", ".jpg", ".gif", ".webp")  # deflating them again gains nothing
 
 
 class Package:
-    """The archive as it fills up; `write` closes it."""
+    """The archive as it fills up; `finish` closes it."""
 
     def __init__(self, book: Book) -> None:
         self.book = book
@@ -52,18 +51,17 @@ class Package:
         for image in files:
             self.add(image.name, image.mime, image.content)
 
-    def write(self, target: Path) -> None:
+    def finish(self) -> bytes:
+        """The archive."""
         self.ebook.add_item(epub.EpubNcx())
-        raw = io.BytesIO()
+        raw, made = io.BytesIO(), io.BytesIO()
         when = datetime.fromtimestamp(self.book.stamp.epoch, UTC)
         epub.EpubWriter(raw, self.ebook, {"mtime": when, "compresslevel": 0}).write()
-        scratch = target.with_name(target.name + ".part")
-        scratch.parent.mkdir(parents=True, exist_ok=True)
-        _repack(raw, scratch, when, self.book.config.language)
-        scratch.replace(target)
+        _repack(raw, made, when, self.book.config.language)
+        return made.getvalue()
 
 
-def _repack(raw: io.BytesIO, target: Path, when: datetime, language: str) -> None:
+def _repack(raw: io.BytesIO, target: io.BytesIO, when: datetime, language: str) -> None:
     with zipfile.ZipFile(raw) as old, zipfile.ZipFile(target, "w") as new:
         names = sorted(set(old.namelist()) - {"mimetype"})
         for name in ("mimetype", *names):

@@ -11,13 +11,14 @@ licence text travels along: it lies beside the fonts in the package.
 
 from __future__ import annotations
 
-import hashlib
 import io
 from collections.abc import Iterable
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
 from .. import fonts
+from ..cache import Cache, digest
 
 FOLDER = "fonts/"
 _LICENCES = {
@@ -70,14 +71,14 @@ def license_text(name: str) -> bytes:
 
 
 def _subset(file: Path, points: set[int], cache: Path) -> bytes:
-    # Here: the import takes as long as a cached build does.
-    from fontTools import subset, version
+    version = metadata.version("fonttools")
+    source, store = file.read_bytes(), Cache(cache)
+    key = digest(source, repr(sorted(points)), version)
+    kept = store.get("subset", key)
+    if kept is not None:
+        return kept
+    from fontTools import subset  # here: a cached build does not need it
 
-    source = file.read_bytes()
-    key = hashlib.sha256(source + repr((sorted(points), version)).encode()).hexdigest()
-    kept = cache / f"{key}.ttf"
-    if kept.is_file():
-        return kept.read_bytes()
     options = subset.Options()
     options.hinting = False
     options.notdef_outline = True
@@ -91,8 +92,5 @@ def _subset(file: Path, points: set[int], cache: Path) -> bytes:
     cutter.subset(font)
     out = io.BytesIO()
     subset.save_font(font, out, options)
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    scratch = kept.with_suffix(".part")
-    scratch.write_bytes(out.getvalue())
-    scratch.replace(kept)
+    store.put("subset", key, out.getvalue())
     return out.getvalue()
