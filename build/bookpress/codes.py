@@ -53,6 +53,7 @@ CODES: dict[str, Code] = {
     "MDN011": Code("An id is used twice in a chapter.", "Rename one of them."),
     "MDN012": Code("A table asks for an unknown policy.", "Use wide=wrap, landscape or stack."),
     "MDN013": Code("A part of a table or figure stands outside it.", "Put it in, or remove the tag."),
+    "MDN014": Code("Blocks nest too deeply to be read.", "Look for runs of > or list marks."),
     # --- INC: code included from files (include.py) ---
     "INC001": Code("An included file is not there.", "Paths are relative to the chapter."),
     "INC002": Code("An included file has no such region.", "Use the name in the hint."),
@@ -127,6 +128,17 @@ CODES: dict[str, Code] = {
     ),
     "EPB004": Code("An image lies on the network.", "Put the file into the book's folder."),
     "EPB005": Code("A chapter is not well-formed XHTML.", "Close every tag of the raw HTML in it."),
+    # --- PRV: proofs (prove) ---
+    "PRV001": Code("A command of the book failed.", "Mend the command, or say exit=N if it should fail."),
+    "PRV002": Code("An output fence differs from what ran.", "Look at the run; prove --refresh if it is right."),
+    "PRV003": Code("A GPU record is older than its fence.", "Run prove --gpu again on a CUDA machine."),
+    "PRV004": Code("A GPU fence has no record.", "Run prove --gpu on a CUDA machine."),
+    "PRV005": Code("A language's parser or linter objects.", "Mend the line."),
+    "PRV006": Code("A fence's language cannot be executed.", "Use bash or python, or another mode."),
+    "PRV007": Code("A command did not end in time.", "Mend it, or give timeout=SECONDS."),
+    "PRV008": Code("An output fence names no command.", "Add {of=ID}."),
+    "PRV009": Code("A fence needs a package that is not pinned.", "Add it to requirements-prove.txt."),
+    "PRV010": Code("A run was not cut off from the network.", "Prove where namespaces are allowed."),
     # --- WEB: found while making or reading the web edition ---
     "WEB001": Code("An id is one that the page's own furniture uses.", "Give the heading another id: {#my-id}."),
     "WEB002": Code("A chapter's page would stand where the press puts its own.", "Rename the chapter's file."),

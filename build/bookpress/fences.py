@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from . import include
+from . import controls, include
 from .drafting import Drafting
 from .markup import Place
 from .model import Fence
@@ -85,7 +85,8 @@ class Fences:
         if "include" in values:
             text = include.include(self.draft, values, text, (row, source.find("include=") + 1 or 1))
         fence = Fence(
-            index=len(self.draft.fences), line=self.draft.line(row), lang=lang, text=text, mode=mode,
+            index=len(self.draft.fences), line=self.draft.line(row), lang=lang,
+            text=controls.restore(text), mode=mode,
             id=values.pop("id", "") or ident, attrs=values, hidden="hidden" in classes,
         )  # fmt: skip
         if ident:

@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 
 from lxml import etree
 
+from . import controls
 from .drafting import Drafting
 from .html import HEADINGS, drop, is_blank, line_of, text
 from .model import Anchor
@@ -83,7 +84,7 @@ def _title(draft: Drafting, root: etree._Element, headings: list[etree._Element]
         title = etree.Element("h1")
         path = PurePosixPath(source.path)
         name = path.parent.name if path.stem.lower() in ("readme", "index") else path.stem
-        title.text = source.meta.title or re.sub(r"[-_]+", " ", name or path.stem).strip().capitalize()
+        title.text = controls.shown(controls.hide(source.meta.title)) or re.sub(r"[-_]+", " ", name or path.stem).strip().capitalize()
         title.set("data-line", str(source.first_line))
     else:
         drop(title)

@@ -149,6 +149,9 @@ class Inlines:
         self._note_place(attr)
         url, title = target
         given = pandoc.settings(attr)
+        if url.endswith("#gh-dark-mode-only"):
+            return  # GitHub shows one of two; a page is light
+        url = url.removesuffix("#gh-light-mode-only")
         attrs = {"data-site": self.draft.site("image", url, self.place), "src": url, "alt": plain(inner)}
         if attr[0]:
             attrs["id"] = attr[0]

@@ -8,16 +8,13 @@ reported, never guessed in silence.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from lxml import etree
 
+from . import controls
 from .html import HEADINGS, PHRASING, TABLE_PARTS, VOID
-
-# Not in XML, or in XML and never visible.
-CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 
 Place = tuple[int, int]
 Report = Callable[..., None]
@@ -185,8 +182,8 @@ class Builder:
         if not self._words:
             return
         words, self._words = "".join(self._words), []
-        if not words.isprintable():
-            words = CONTROL.sub("\N{REPLACEMENT CHARACTER}", words)
+        if not words.isascii():
+            words = controls.shown(words)
         blank = not words.strip(" \t\n")
         tag = self.stack[-1].tag
         if blank and (tag in _PROSE or tag in TABLE_PARTS or tag in ("ul", "ol", "dl", "table", "figure")):

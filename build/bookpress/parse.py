@@ -10,18 +10,20 @@ from __future__ import annotations
 import gc
 import re
 from dataclasses import dataclass
+from html import escape
 from urllib.parse import unquote
 
 from lxml import etree
 
-from . import cite, figures, footnotes, glyphs, headings, html, mathtex, pandoc, tables
+from . import cite, controls, figures, footnotes, glyphs, headings, html, mathtex, pandoc, tables
 from .blocks import Blocks
 from .drafting import Drafting
 from .fences import Fences
 from .footnotes import Notes
 from .inlines import Inlines
-from .markup import CONTROL, Builder
+from .markup import Builder
 from .model import Config, Draft, Expanded
+from .problems import Problem
 from .rawhtml import RawReader
 from .tidy import tidy
 
@@ -48,6 +50,11 @@ def parse(expanded: Expanded, config: Config) -> Draft:
     gc.disable()
     try:
         return _parse(expanded, config)
+    except RecursionError:
+        source, hint = expanded.source, "a run of > or list marks is not closed by an empty line"
+        problem = Problem(source.path, source.first_line, 1, "MDN014", "blocks nest too deeply", hint)
+        body = f'<section class="chapter" id="{source.slug}"><h1 id="title">{escape(source.path)}</h1></section>'
+        return Draft(source, body, source.path, (), (), (problem,))
     finally:
         if collecting:
             gc.enable()
@@ -55,6 +62,7 @@ def parse(expanded: Expanded, config: Config) -> Draft:
 
 def _parse(expanded: Expanded, config: Config) -> Draft:
     text = expanded.text.replace("\r\n", "\n").replace("\r", "\n").removeprefix("\ufeff")
+    raw, text = text, controls.hide(text)
     readers = _readers(expanded, config, text.split("\n"))
     draft, blocks = readers.draft, readers.blocks
     blocks.write(pandoc.read(text))
@@ -67,7 +75,8 @@ def _parse(expanded: Expanded, config: Config) -> Draft:
     _formulas(blocks.inlines)
     blocks.fences.check()
     readers.notes.check()
-    _control_bytes(draft)
+    if raw != text:
+        _control_bytes(draft, raw.split("\n"))
     tidy(root)
     _words(draft, root)
     title, anchors, aliases = headings.settle(draft, root)
@@ -100,16 +109,13 @@ def _formulas(inlines: Inlines) -> None:
             element.insert(0, math)
 
 
-def _control_bytes(draft: Drafting) -> None:
+def _control_bytes(draft: Drafting, rows: list[str]) -> None:
     """Report control bytes in prose; those in code are code.py's."""
-    rows = [n for n, row in enumerate(draft.rows, 1) if CONTROL.search(row)]
-    if not rows:
-        return
     spans = [(f.line, f.line + f.text.count("\n") + 2) for f in draft.fences]
-    for number in rows:
+    for number, row in enumerate(rows, 1):
+        match = controls.FOUND.search(row)
         line = draft.line(number)
-        if not any(first <= line <= last for first, last in spans):
-            match = CONTROL.search(draft.rows[number - 1])
+        if match and not any(first <= line <= last for first, last in spans):
             message = f"control byte {ord(match[0]):#04x} in the text"
             draft.report("MDN005", (number, match.start() + 1), message, "remove it", "warning")
 

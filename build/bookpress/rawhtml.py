@@ -31,6 +31,12 @@ class RawReader(HTMLParser):
         """Take in one piece that begins at a place of the expanded text."""
         self.reset()
         self._base, self._inline = place, inline
+        opened = piece.rfind("<!--")
+        if opened >= 0 and "-->" not in piece[opened:]:
+            row = place[0] + piece.count("\n", 0, opened)
+            message = "a comment is not closed: what follows is hidden"
+            self.draft.report("MDN003", (row, 1), message, "add -->", self.draft.lenient)
+            piece = piece[:opened]
         self.feed(piece)
         self.close()
 

@@ -126,3 +126,29 @@ def test_empty_chapter(tmp_path):
     draft = draft_of(tmp_path, "")
     assert draft.title == "A"
     assert_valid(draft.body.replace(' data-site="0"', ""))
+
+
+def test_control_bytes_anywhere_break_nothing(tmp_path):
+    dirty = "# T\x07\n\n[a\x01](b\x02.md \"t\x03\") ![p\x04q r](s\x05.png){#i caption=\"c\x06 `d`\"} `e\x08` $f\x0b$ <rank\x0e>\n\n"
+    dirty += "```sh\x0f {.run id=\x10}\ng\x1b[0m\x00\n```\n\n| h\x7f |\n| - |\n| \x85i\ufffe |\n\nj[^1]\n\n[^1]: k\x11\n"
+    book, problems = book_of(tmp_path, {"a.md": dirty}, strict=False)
+    assert_valid(book.chapters[0].body)
+    assert book.chapters[0].fences[0].text == "g\x1b[0m\x00"
+    assert "g^[[0m^@" in book.chapters[0].body
+    assert [p.line for p in problems if p.code == "MDN005"] == [1, 3, 9, 11, 15]
+
+
+def test_a_comment_left_open_is_not_silent(tmp_path):
+    draft = draft_of(tmp_path, "a\n\n<!-- note\n\nb\n")
+    assert [(p.code, p.line) for p in draft.problems] == [("MDN003", 3)]
+
+
+def test_nesting_without_end_is_a_problem_and_no_traceback(tmp_path):
+    draft = draft_of(tmp_path, "> " * 400 + "x\n")
+    assert codes(draft.problems) == ["MDN014"]
+    assert_valid(draft.body.replace(' data-site="0"', ""))
+
+
+def test_github_shows_one_of_a_light_and_a_dark_picture(tmp_path):
+    draft = draft_of(tmp_path, "![the rate](a.png#gh-light-mode-only) ![the rate](b.png#gh-dark-mode-only)\n", strict=False)
+    assert [s.value for s in draft.sites if s.kind == "image"] == ["a.png"]
