@@ -42,6 +42,7 @@ class State:
 
     book_toml: Path
     cache: Path
+    proofs: Path
     site: web.Site | None = None
     problems: list[Problem] = field(default_factory=list)
     generation: int = 0
@@ -84,7 +85,7 @@ class State:
         return self._take(self.site.book, self.problems, templates=True)
 
     def _take(self, book: Book, problems: list[Problem], templates: bool = False) -> list[str]:
-        site = web.Site(book, live=True, have=self._have)
+        site = web.Site(book, proofs=self.proofs, live=True, have=self._have)
         pages = list(site.pages) if templates or self.site is None else changed(self.site, site)
         with self.lock:
             self.site = site
@@ -213,8 +214,14 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def _content_type(path: str) -> str:
-    kind = _TYPES.get(Path(path).suffix) or mimetypes.guess_type(path)[0] or "application/octet-stream"
-    return kind + "; charset=utf-8" if kind.startswith("text/") or kind.endswith("javascript") else kind
+    kind = (
+        _TYPES.get(Path(path).suffix) or mimetypes.guess_type(path)[0] or "application/octet-stream"
+    )
+    return (
+        kind + "; charset=utf-8"
+        if kind.startswith("text/") or kind.endswith("javascript")
+        else kind
+    )
 
 
 class Sources(DefaultFilter):
@@ -245,7 +252,7 @@ def serve(
     book_toml = book_toml.resolve()
     folder = book_toml if book_toml.is_dir() else book_toml.parent
     cache = (cache or out.resolve().parent / ".cache").resolve()
-    state = State(book_toml, cache)
+    state = State(book_toml, cache, out.resolve() / "proofs.json")
     Handler.state = state
     server = _server(host, port)
     print(f"reading {folder} …", flush=True)
@@ -261,7 +268,10 @@ def serve(
                 _work(state.rebuild, state)
                 threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True).start()
                 name, number = server.server_address[:2]
-                print(f"http://{name}:{number}/ reloads at every saved change; Ctrl-C ends", flush=True)
+                print(
+                    f"http://{name}:{number}/ reloads at every saved change; Ctrl-C ends",
+                    flush=True,
+                )
             elif changes:
                 styles = all(Path(path).is_relative_to(TEMPLATES) for _, path in changes)
                 _work(state.restyle if styles else state.rebuild, state)
@@ -278,7 +288,9 @@ def _server(host: str, port: int) -> ThreadingHTTPServer:
         server = ThreadingHTTPServer((host, port), Handler)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            raise WrongUse(f"port {port} is in use; give another with --port, 0 takes any free one") from None
+            raise WrongUse(
+                f"port {port} is in use; give another with --port, 0 takes any free one"
+            ) from None
         raise WrongUse(f"cannot listen on {host}:{port}: {error.strerror}") from None
     server.daemon_threads = True
     return server

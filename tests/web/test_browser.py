@@ -17,7 +17,14 @@ from selenium.webdriver.common.keys import Keys
 from .conftest import checker, scheme, size
 
 CHAPTER = "hardware/accelerators.html"
-PAGES = ("index.html", "preface.html", CHAPTER, "debugging/hangs.html", "problems.html", "colophon.html")
+PAGES = (
+    "index.html",
+    "preface.html",
+    CHAPTER,
+    "debugging/hangs.html",
+    "problems.html",
+    "colophon.html",
+)
 
 
 def until(browser, script: str, *values):
@@ -42,7 +49,10 @@ def ask(browser, query: str) -> list[tuple[str, str]]:
     """Open search, type, and read the results: (address, title)."""
     if not browser.find_elements(By.CSS_SELECTOR, "#ui-search[open]"):
         press(browser, "/")
-    until(browser, "document.querySelector('#ui-search[open] .ui-status').textContent.includes('section')")
+    until(
+        browser,
+        "document.querySelector('#ui-search[open] .ui-status').textContent.includes('section')",
+    )
     box = browser.find_element(By.CSS_SELECTOR, "#ui-search input")
     box.clear()
     box.send_keys(query)
@@ -74,9 +84,15 @@ def test_search_finds_what_engineers_type(browser, address):
 
 def test_search_leads_to_the_place_and_marks_it(browser, address):
     browser.get(address + CHAPTER)
-    assert browser.execute_script("return document.querySelectorAll('script[src*=search-]').length") == 0
+    assert (
+        browser.execute_script("return document.querySelectorAll('script[src*=search-]').length")
+        == 0
+    )
     ask(browser, "thermal")
-    until(browser, "document.querySelector('.ui-results mark')?.textContent.toLowerCase() === 'thermal'")
+    until(
+        browser,
+        "document.querySelector('.ui-results mark')?.textContent.toLowerCase() === 'thermal'",
+    )
     press(browser, Keys.ENTER)
     until(browser, "location.hash === '#dense-sparse'")
     until(browser, "CSS.highlights.get('ui-found')?.size > 0")
@@ -128,7 +144,9 @@ def test_keys_turn_pages_but_not_while_typing(browser, address):
     press(browser, "s")
     until(browser, "document.querySelector('#ui-search[open]')")
     press(browser, "n", "p", "t", "?")
-    assert browser.find_element(By.CSS_SELECTOR, "#ui-search input").get_attribute("value") == "npt?"
+    assert (
+        browser.find_element(By.CSS_SELECTOR, "#ui-search input").get_attribute("value") == "npt?"
+    )
     assert browser.execute_script("return location.pathname") == "/hardware/accelerators.html"
     press(browser, Keys.ESCAPE)
     ActionChains(browser).key_down(Keys.CONTROL).send_keys("n").key_up(Keys.CONTROL).perform()
@@ -150,7 +168,10 @@ def test_theme_follows_the_system_until_chosen_and_is_remembered(browser, addres
     assert browser.execute_script(f"return {ground}") == dark
     browser.get(address + CHAPTER)
     assert browser.execute_script(f"return {ground}") == dark
-    assert browser.find_element(By.CSS_SELECTOR, "[data-ui=theme]").get_attribute("aria-pressed") == "true"
+    assert (
+        browser.find_element(By.CSS_SELECTOR, "[data-ui=theme]").get_attribute("aria-pressed")
+        == "true"
+    )
     press(browser, "t")
     assert browser.execute_script("return localStorage.getItem('ui-theme')") is None
 
@@ -173,7 +194,10 @@ def test_notes_show_beside_their_reference(browser, address):
 
 
 def test_copied_text_is_the_source(browser, address, tmp_path):
-    origin = {"origin": address.rstrip("/"), "permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}
+    origin = {
+        "origin": address.rstrip("/"),
+        "permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"],
+    }
     browser.execute_cdp_cmd("Browser.grantPermissions", origin)
     chapter = fixture.book(tmp_path).chapters[2]
     browser.get(address + chapter.url)
@@ -190,7 +214,9 @@ def test_selected_code_is_the_source(browser, address, tmp_path):
     chapter = fixture.book(tmp_path).chapters[2]
     browser.get(address + chapter.url)
     select = "const r = getSelection(); r.selectAllChildren(arguments[0]); return r.toString()"
-    for code, fence in zip(browser.find_elements(By.CSS_SELECTOR, "figure.code code"), chapter.fences, strict=True):
+    for code, fence in zip(
+        browser.find_elements(By.CSS_SELECTOR, "figure.code code"), chapter.fences, strict=True
+    ):
         assert browser.execute_script(select, code) == fence.text
 
 
@@ -226,7 +252,9 @@ def test_wide_code_wraps_on_request(browser, address):
     wrap = next(b for b in browser.find_elements(By.CSS_SELECTOR, ".ui-wrap") if b.is_displayed())
     browser.execute_script("arguments[0].click()", wrap)
     pre = wrap.find_element(By.XPATH, "../../pre")
-    assert browser.execute_script("return arguments[0].scrollWidth <= arguments[0].clientWidth + 1", pre)
+    assert browser.execute_script(
+        "return arguments[0].scrollWidth <= arguments[0].clientWidth + 1", pre
+    )
 
 
 # --- without a server, without scripts ---
@@ -236,7 +264,10 @@ def test_it_works_from_a_disk(browser, fonts):
     browser.get((fonts / CHAPTER).as_uri())
     assert ask(browser, "which rank")[0][1] == "Which rank is stuck?"
     press(browser, Keys.ENTER)
-    until(browser, "location.pathname.endsWith('/debugging/hangs.html') && location.hash === '#which-rank'")
+    until(
+        browser,
+        "location.pathname.endsWith('/debugging/hangs.html') && location.hash === '#which-rank'",
+    )
     assert errors(browser) == []
 
 
@@ -288,7 +319,9 @@ def violations(browser, axe: str) -> list[str]:
     browser.execute_script(axe)
     run = "axe.run().then(r => arguments[0](JSON.stringify(r.violations)), e => arguments[0](String(e)))"
     found = json.loads(browser.execute_async_script(run))
-    return [f"{v['id']}: {n['html'][:120]} {n['failureSummary']}" for v in found for n in v["nodes"]]
+    return [
+        f"{v['id']}: {n['html'][:120]} {n['failureSummary']}" for v in found for n in v["nodes"]
+    ]
 
 
 @pytest.mark.slow

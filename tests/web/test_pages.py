@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import posixpath
 import re
 from pathlib import Path
@@ -11,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from bookpress import web
 from bookpress.model import Part
+from bookpress.prove.plan import fence_hash
 from bookpress.web.body import relative
 from lxml import html
 from render import fixture
@@ -24,7 +26,11 @@ def pages(folder: Path) -> dict[str, html.HtmlElement]:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+    return {
+        p.relative_to(folder).as_posix(): p.read_bytes()
+        for p in sorted(folder.rglob("*"))
+        if p.is_file()
+    }
 
 
 def test_every_link_inside_the_site_arrives(fonts):
@@ -51,14 +57,18 @@ def test_no_canonical_target_is_left(fonts):
         for element in tree.iter():
             for name in ("href", "src"):
                 assert not re.match(r"(book|file|asset):", element.get(name) or ""), url
-            assert not element.get("data-line") and not element.get("data-fence")
+            assert not {"data-line", "data-fence"} & set(element.keys())
 
 
 def test_ids_are_unique_and_the_shell_keeps_to_its_prefix(fonts):
     for url, tree in pages(fonts).items():
         ids = [e.get("id") for e in tree.iter() if e.get("id")]
         assert len(ids) == len(set(ids)), url
-        shell = [e.get("id") for e in tree.iter() if e.get("id") and not e.xpath("ancestor-or-self::article")]
+        shell = [
+            e.get("id")
+            for e in tree.iter()
+            if e.get("id") and not e.xpath("ancestor-or-self::article")
+        ]
         own = [i for i in shell if not i.startswith(("ui-", "part-"))]
         assert own == [], f"{url}: {own}"
 
@@ -79,7 +89,12 @@ def test_what_a_chapter_says_of_itself(fonts):
     assert tree.xpath("//link[@rel='next']/@href") == ["../debugging/hangs.html"]
     edit = tree.xpath("//footer//a[text()='Source of this page']/@href")
     assert edit == ["https://example.org/fixture/blob/HEAD/hardware/accelerators.md"]
-    assert tree.xpath("//a[@class='ui-self']/@href") == ["#eq-mfu", "#fig-roofline", "#tbl-dense", "#tbl-wide"]
+    assert tree.xpath("//a[@class='ui-self']/@href") == [
+        "#eq-mfu",
+        "#fig-roofline",
+        "#tbl-dense",
+        "#tbl-wide",
+    ]
     assert "Link to “1.2 Setup”" in tree.xpath("//a[@class='ui-anchor']/@aria-label")
     assert [i.get("loading") for i in tree.iter("img")] == [None, "lazy"]
     assert all(i.get("width") and i.get("height") for i in tree.iter("img"))
@@ -142,6 +157,31 @@ def test_relative_addresses():
     assert relative("a/简介.html", "b.html") == "a/%E7%AE%80%E4%BB%8B.html"
 
 
+def test_a_block_says_only_what_was_proven(make, tmp_path):
+    book = fixture.book(tmp_path / "b")
+    hangs = book.chapters[2]
+    proof = {"chapter": hangs.path, "status": "ok", "date": "2026-11-30T01:02:03Z", "where": "Debian 12"}
+    fences = [
+        dataclasses.replace(hangs.fences[0], mode="run"),
+        hangs.fences[1],
+        dataclasses.replace(hangs.fences[2], mode="run"),
+        dataclasses.replace(hangs.fences[3], mode="shown", attrs={"reason": "needs a rack"}),
+        dataclasses.replace(hangs.fences[4], mode="run"),
+    ]
+    chapter = dataclasses.replace(hangs, fences=tuple(fences))
+    book = dataclasses.replace(book, chapters=(*book.chapters[:2], chapter, book.chapters[3]))
+    proofs = [
+        proof | {"index": 0, "hash": fence_hash(fences[0])},
+        proof | {"index": 2, "hash": "of an older text"},
+        proof | {"index": 4, "hash": fence_hash(fences[4]), "status": "failed"},
+    ]
+    (tmp_path / "proofs.json").write_text(json.dumps({"schema": 1, "proofs": proofs}))
+    target, _ = make(book, proofs=tmp_path / "proofs.json")
+    tree = html.fromstring((target / hangs.url).read_bytes())
+    said = [e.text for e in tree.xpath("//span[@class='ui-proof']")]
+    assert said == ["✓ ran 2026-11-30, Debian 12", "not run: needs a rack"]
+
+
 # --- public failures, by their number in the list of cases ---
 
 
@@ -166,7 +206,9 @@ def test_d12_the_order_of_outputs_does_not_matter(make, tmp_path):
     epub.make(book, tmp_path / "x.epub", tmp_path / "cache", lambda *a: None)
     after, _ = make(book, "after")
     assert contents(before) == contents(after)
-    assert not [name for name, data in contents(after).items() if b".epub" in data or b".xhtml" in data]
+    assert not [
+        name for name, data in contents(after).items() if b".epub" in data or b".xhtml" in data
+    ]
 
 
 def test_d15_a_chapter_listed_twice_is_a_problem(tmp_path):
@@ -188,9 +230,9 @@ def test_d16_moving_a_chapter_moves_no_address(make, tmp_path):
     turned = dataclasses.replace(book, chapters=tuple(reversed(book.chapters)))
     two, _ = make(turned, "two")
     assert set(pages(one)) == set(pages(two))
-    assert html.fromstring((two / "preface.html").read_bytes()).xpath("//link[@rel='prev']/@href") == [
-        "hardware/accelerators.html"
-    ]
+    assert html.fromstring((two / "preface.html").read_bytes()).xpath(
+        "//link[@rel='prev']/@href"
+    ) == ["hardware/accelerators.html"]
 
 
 def test_d16_an_old_address_leads_to_the_new_one(make, tmp_path):
@@ -207,10 +249,19 @@ def test_d16_an_old_address_leads_to_the_new_one(make, tmp_path):
     target, problems = make(book)
     moved = html.fromstring((target / "gpus.html").read_bytes())
     assert moved.xpath("//link[@rel='canonical']/@href") == ["hardware/accelerators.html"]
-    assert '{"which": "hardware/accelerators.html#which-number"}' in (target / "gpus.html").read_text()
+    assert (
+        '{"which": "hardware/accelerators.html#which-number"}' in (target / "gpus.html").read_text()
+    )
     hangs = html.fromstring((target / "debugging/hangs.html").read_bytes())
-    assert hangs.xpath("string(//script[@id='ui-moves'])") == '{"old": "../hardware/accelerators.html#setup"}'
-    assert [(p.code, p.line) for p in sorted(problems)] == [("WEB004", 4), ("WEB005", 5), ("WEB004", 6)]
+    assert (
+        hangs.xpath("string(//script[@id='ui-moves'])")
+        == '{"old": "../hardware/accelerators.html#setup"}'
+    )
+    assert [(p.code, p.line) for p in sorted(problems)] == [
+        ("WEB004", 4),
+        ("WEB005", 5),
+        ("WEB004", 6),
+    ]
     assert "hardware/accelerators.html" in problems[0].hint
 
 
@@ -218,13 +269,19 @@ def test_g04_an_edit_rewrites_one_page_and_removes_what_is_gone(make, tmp_path):
     book = fixture.book(tmp_path / "b")
     target, _ = make(book)
     times = {p: p.stat().st_mtime_ns for p in target.rglob("*") if p.is_file()}
-    edited = dataclasses.replace(book.chapters[2], body=book.chapters[2].body.replace("Drain the node", "Drain it"))
+    edited = dataclasses.replace(
+        book.chapters[2], body=book.chapters[2].body.replace("Drain the node", "Drain it")
+    )
     chapters = (*book.chapters[:2], edited, book.chapters[3])
     make(dataclasses.replace(book, chapters=chapters))
-    touched = {p.relative_to(target).as_posix() for p, t in times.items() if p.stat().st_mtime_ns != t}
-    assert touched == {"debugging/hangs.html", "ui-assets/search-index.js", "ui-assets/search-text.js"} or (
-        touched == {"debugging/hangs.html", "ui-assets/search-text.js"}
-    )
+    touched = {
+        p.relative_to(target).as_posix() for p, t in times.items() if p.stat().st_mtime_ns != t
+    }
+    assert touched == {
+        "debugging/hangs.html",
+        "ui-assets/search-index.js",
+        "ui-assets/search-text.js",
+    } or (touched == {"debugging/hangs.html", "ui-assets/search-text.js"})
     parts = (*book.parts[:2], Part("Debugging", ()), book.parts[3])
     make(dataclasses.replace(book, parts=parts, chapters=(*book.chapters[:2], book.chapters[3])))
     assert not (target / "debugging").exists()

@@ -39,7 +39,18 @@ class Press:
         kept = folder / ".cache" / "serve" / "ui-assets" / "fonts"
         shutil.copytree(fonts / "ui-assets" / "fonts", kept)
         self.log = folder.parent / "serve.log"
-        command = [sys.executable, "-m", "bookpress", "serve", "--book", folder, "--out", folder / "dist", "--port", "0"]
+        command = [
+            sys.executable,
+            "-m",
+            "bookpress",
+            "serve",
+            "--book",
+            folder,
+            "--out",
+            folder / "dist",
+            "--port",
+            "0",
+        ]
         with self.log.open("w") as log:
             environment = os.environ | {"PYTHONPATH": str(ROOT / "build")}
             self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
@@ -75,7 +86,9 @@ def press(tmp_path, fonts):
     (folder / "book.toml").write_text(TOML)
     for name in "abc":
         middle = "\n\n".join(f"Paragraph {n} of {name}." for n in range(80))
-        (folder / f"{name}.md").write_text(f"# Chapter {name}\n\nFirst.\n\n{middle}\n\n## Last section\n\nEnd of {name}.\n")
+        (folder / f"{name}.md").write_text(
+            f"# Chapter {name}\n\nFirst.\n\n{middle}\n\n## Last section\n\nEnd of {name}.\n"
+        )
     running = Press(folder, fonts)
     yield running
     if running.process.poll() is None:
@@ -84,7 +97,9 @@ def press(tmp_path, fonts):
 
 def events(press: Press, page: str, seen: str = ""):
     """The stream of events that an open page listens to."""
-    with urllib.request.urlopen(f"{press.address}ui-events?page={page}&seen={seen}", timeout=10) as stream:
+    with urllib.request.urlopen(
+        f"{press.address}ui-events?page={page}&seen={seen}", timeout=10
+    ) as stream:
         name = ""
         for line in stream:
             if line.startswith(b"event: "):
@@ -104,7 +119,9 @@ def test_an_edit_changes_one_page_within_a_second(press):
     assert "Changed paragraph of b" in press.get("b.html")
     assert "Paragraph 3 of a" in press.get("a.html")
     assert seconds < 1, f"{seconds:.2f} s from the edit to the finished page"
-    assert list(press.folder.glob("dist/**/*.pdf")) == list(press.folder.glob("dist/**/*.epub")) == []
+    assert (
+        list(press.folder.glob("dist/**/*.pdf")) == list(press.folder.glob("dist/**/*.epub")) == []
+    )
     stream.close()
 
 
@@ -168,4 +185,7 @@ def test_a_port_in_use_is_said(tmp_path):
         environment = os.environ | {"PYTHONPATH": str(ROOT / "build")}
         done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=30)
     assert done.returncode == 2
-    assert done.stderr == f"bookpress: port {port} is in use; give another with --port, 0 takes any free one\n"
+    assert (
+        done.stderr
+        == f"bookpress: port {port} is in use; give another with --port, 0 takes any free one\n"
+    )

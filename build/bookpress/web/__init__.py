@@ -24,15 +24,20 @@ def make(
     target: Path,
     progress: Callable[[str, int, int], None],
     downloads: Sequence[str] = (),
+    proofs: Path | None = None,
 ) -> list[Problem]:
-    """Write the site into `target`. `downloads` names the PDF and EPUB that will lie beside that folder."""
+    """Write the site into `target`.
+
+    `downloads` names the PDF and EPUB that will lie beside that folder; `proofs` is the proofs.json of the
+    last `prove`, from which each block says when and where it ran.
+    """
 
     def have(name: str) -> bytes | None:
         file = target / name
         return file.read_bytes() if file.is_file() else None
 
     _own(target)
-    site = Site(book, downloads, have=have)
+    site = Site(book, downloads, proofs, have=have)
     problems = check(site) + _budget(site)
     written: set[Path] = set()
     total = len(site.pages) + len(site.files)

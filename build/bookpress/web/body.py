@@ -9,27 +9,33 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from urllib.parse import quote
 
 from lxml import etree
 
-from ..model import Chapter, Fence
+from ..model import Chapter
 
 HEADINGS = ("h2", "h3", "h4", "h5", "h6")
-_VOID = frozenset("area base br col embed hr img input link meta source track wbr".split())
+_VOID = frozenset(
+    [
+        "area",
+        "base",
+        "br",
+        "col",
+        "embed",
+        "hr",
+        "img",
+        "input",
+        "link",
+        "meta",
+        "source",
+        "track",
+        "wbr",
+    ]
+)
 _NOT_VOID = re.compile(r"<([a-z][a-z0-9]*)((?:\s[^<>]*?)?)/>")
 
-# What the strip over a code block says about the proof of the block, by the fence's mode.
-PROOF = {
-    "run": ("run", "Executed by the book's tests on a CPU machine"),
-    "slurm": ("run in Slurm", "Executed by the book's tests inside a two-node Slurm"),
-    "gpu": ("run on GPU", "Executed on a GPU; the record is stored beside the chapter"),
-    "parse": ("checked", "Checked by the language's own parser or linter"),
-    "shown": ("not run", "Shown without a test"),
-    "output": ("", ""),
-    "": ("", ""),
-}
 LANGUAGES = {
     "bash": "Shell", "sh": "Shell", "shell": "Shell", "console": "Console", "python": "Python",
     "py": "Python", "yaml": "YAML", "yml": "YAML", "toml": "TOML", "json": "JSON", "c": "C",
@@ -51,10 +57,15 @@ def relative(target: str, page: str) -> str:
 class Body:
     """One chapter on its way to HTML. `resolve` maps book:/file:/asset: to a URL, or None for no link."""
 
-    def __init__(self, chapter: Chapter, resolve: Callable[[str, str], str | None]):
+    def __init__(
+        self,
+        chapter: Chapter,
+        resolve: Callable[[str, str], str | None],
+        proofs: Mapping[int, str],
+    ):
         self.chapter = chapter
         self.resolve = resolve
-        self.fences = {str(f.index): f for f in chapter.fences}
+        self.proofs = proofs  # fence index → what to say of its proof
         self.root = etree.fromstring(chapter.body)
 
     def head_and_rest(self) -> tuple[str, str]:
@@ -107,7 +118,7 @@ class Body:
             if figure.get("class") != "code":
                 continue
             lang = figure.attrib.pop("data-lang", "")
-            fence = self.fences.get(figure.attrib.pop("data-fence", ""))
+            fence = int(figure.attrib.pop("data-fence", "-1"))
             pre = figure.find("pre")
             if pre is None:
                 continue
@@ -115,10 +126,11 @@ class Body:
             name = LANGUAGES.get(lang, lang)
             if name:
                 etree.SubElement(strip, "span", {"class": "ui-lang"}).text = name
-            word, why = _proof(fence)
-            if word:
-                proof = etree.SubElement(strip, "span", {"class": f"ui-proof ui-{fence.mode}", "title": why})
-                proof.text = word
+            proof = self.proofs.get(fence, "")
+            if proof:
+                etree.SubElement(strip, "span", {"class": "ui-proof", "title": proof}).text = proof
+            if not len(strip):
+                strip.set("class", "ui-strip ui-bare")
             if lang == "output":
                 figure.set("class", "code output")
             figure.insert(figure.index(pre), strip)
@@ -176,14 +188,6 @@ class Body:
                     back.set("aria-label", f"Back to reference {number}{again}")
 
 
-def _proof(fence: Fence | None) -> tuple[str, str]:
-    if fence is None:
-        return "", ""
-    word, why = PROOF.get(fence.mode, ("", ""))
-    reason = fence.attrs.get("reason", "")
-    return word, f"{why}: {reason}" if reason else why
-
-
 def _label_cells(table: etree._Element) -> None:
     names = [_text(th) for th in table.findall("thead/tr/th")]
     for row in table.findall("tbody/tr"):
@@ -221,4 +225,3 @@ def _inner(element: etree._Element) -> str:
 
 def _escape(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-

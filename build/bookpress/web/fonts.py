@@ -31,7 +31,9 @@ _MATH = (
     " 2115-211D 2124 2190-21FF 2200-22FF 2308-230B 23B0-23B3 23DC-23E1 2713 27E8-27EB 27F5-27FA 2A00-2A0F"
     " 2A7D 2A7E 2AAF 2AB0 1D400-1D467 1D49C-1D4CF 1D538-1D56B 1D6A4-1D71B"
 )
-_SYMBOLS = "2190-21FF 2200-22FF 2300-2335 2500-259F 25A0-25FF 2605 2606 2610-2612 2713-2718 27F5-27FF"
+_SYMBOLS = (
+    "2190-21FF 2200-22FF 2300-2335 2500-259F 25A0-25FF 2605 2606 2610-2612 2713-2718 27F5-27FF"
+)
 
 
 @dataclass(frozen=True)
@@ -60,9 +62,13 @@ FACES = (
     WebFace("Press Sans", 400, "normal", "SourceSans3-Regular.ttf", _LATIN),
     WebFace("Press Sans", 600, "normal", "SourceSans3-SemiBold.ttf", _LATIN),
     # No ligatures in code: != must look like the two characters that one types.
-    WebFace("Press Mono", 400, "normal", "JetBrainsMono-Regular.ttf", _LATIN + " 2500-259F", ("ccmp",)),
+    WebFace(
+        "Press Mono", 400, "normal", "JetBrainsMono-Regular.ttf", _LATIN + " 2500-259F", ("ccmp",)
+    ),
     WebFace("Press Mono", 700, "normal", "JetBrainsMono-Bold.ttf", _LATIN, ("ccmp",)),
-    WebFace("Press Math", 400, "normal", "STIXTwoMath-Regular.ttf", _MATH, ("ssty", "dtls", "ccmp")),
+    WebFace(
+        "Press Math", 400, "normal", "STIXTwoMath-Regular.ttf", _MATH, ("ssty", "dtls", "ccmp")
+    ),
     WebFace("Press Symbols", 400, "normal", "DejaVuSans.ttf", _SYMBOLS, ()),
 )
 

@@ -46,7 +46,9 @@ def read(book: Book) -> Moves:
         line = mark.line + 1 if mark else 1
         return Moves(problems=(Problem(place, line, 1, "WEB003", "not valid YAML"),))
     if not isinstance(raw, dict):
-        return Moves(problems=(Problem(place, 1, 1, "WEB003", "not a mapping of old to new addresses"),))
+        return Moves(
+            problems=(Problem(place, 1, 1, "WEB003", "not a mapping of old to new addresses"),)
+        )
     return _checked(book, place, text, {str(k): str(v) for k, v in raw.items()})
 
 
@@ -64,7 +66,9 @@ def _checked(book: Book, place: str, text: str, raw: Mapping[str, str]) -> Moves
             continue
         if fragment and fragment not in known[page]:
             hint = near(fragment, known[page])
-            problems.append(Problem(place, line, 1, "WEB004", f"'{new}' leads to no place in its page", hint))
+            problems.append(
+                Problem(place, line, 1, "WEB004", f"'{new}' leads to no place in its page", hint)
+            )
             continue
         old_page, _, old_fragment = old.partition("#")
         if old_fragment in known.get(old_page, ()) or (not old_fragment and old_page in known):
@@ -77,7 +81,9 @@ def _checked(book: Book, place: str, text: str, raw: Mapping[str, str]) -> Moves
     for page in sorted(set(fragments) - set(known) - set(pages)):
         line = _line(text, page)
         hint = "say where the page itself went"
-        problems.append(Problem(place, line, 1, "WEB004", f"no line says where '{page}' went", hint))
+        problems.append(
+            Problem(place, line, 1, "WEB004", f"no line says where '{page}' went", hint)
+        )
     return Moves(pages, fragments, tuple(problems))
 
 

@@ -32,12 +32,60 @@ COMPOUND = re.compile(r"[^\W_]+(?:[_\-./:]+[^\W_]+)*")
 PIECE = re.compile(r"\d+(?:\.\d+)+|[^\W_]+")
 CAMEL = re.compile(r"[A-Z]{2,}(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
-STOP = frozenset("a an and are as at be by for from if in is it of on or that the this to was with".split())
+STOP = frozenset(
+    [
+        "a",
+        "an",
+        "and",
+        "are",
+        "as",
+        "at",
+        "be",
+        "by",
+        "for",
+        "from",
+        "if",
+        "in",
+        "is",
+        "it",
+        "of",
+        "on",
+        "or",
+        "that",
+        "the",
+        "this",
+        "to",
+        "was",
+        "with",
+    ]
+)
 _LONGEST = 40  # characters of a term: longer ones are hashes and paths, which their pieces find
 
 TEXT, HEADING, TITLE = 0, 1, 2
 _BLOCKS = frozenset(
-    "p li dt dd td th pre figcaption summary h1 h2 h3 h4 h5 h6 blockquote div aside figure br tr".split()
+    [
+        "p",
+        "li",
+        "dt",
+        "dd",
+        "td",
+        "th",
+        "pre",
+        "figcaption",
+        "summary",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "h5",
+        "h6",
+        "blockquote",
+        "div",
+        "aside",
+        "figure",
+        "br",
+        "tr",
+    ]
 )
 
 
@@ -78,7 +126,11 @@ def tokens(text: str) -> Iterator[str]:
             if 1 < len(humps) <= 6 and piece.isalpha() and all(len(h) > 1 for h in humps):
                 yield from (h.lower() for h in humps)
         joined = "".join(pieces).lower()
-        if 1 < len(pieces) <= 6 and len(joined) <= _LONGEST and not joined.replace(".", "").isdigit():
+        if (
+            1 < len(pieces) <= 6
+            and len(joined) <= _LONGEST
+            and not joined.replace(".", "").isdigit()
+        ):
             yield joined
 
 
@@ -88,7 +140,9 @@ def _mixed(word: str) -> Iterator[str]:
     for run in CJK.finditer(word):
         yield from tokens(word[end : run.start()])
         chars = run[0]
-        yield from ([chars] if len(chars) == 1 else (chars[i : i + 2] for i in range(len(chars) - 1)))
+        yield from (
+            [chars] if len(chars) == 1 else (chars[i : i + 2] for i in range(len(chars) - 1))
+        )
         end = run.end()
     yield from tokens(word[end:])
 

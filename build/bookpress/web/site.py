@@ -18,7 +18,7 @@ from pathlib import Path
 from ..codes import CODES
 from ..model import Book, Chapter
 from ..templates import env, markup, text
-from . import fonts, redirects, search
+from . import fonts, proofs, redirects, search
 from .body import Body, relative
 
 OWN = "ui-assets"
@@ -61,9 +61,10 @@ class Site:
 
     book: Book
     downloads: Sequence[str] = ()  # names of the PDF and EPUB that lie beside the site's folder
+    proofs: Path | None = None  # proofs.json of the last `prove`, when there is one
     live: bool = False
     have: Callable[[str], bytes | None] = lambda name: None
-    linked: dict[str, Path] = field(default_factory=dict)  # files that pages link to, found on the way
+    linked: dict[str, Path] = field(default_factory=dict)  # files that pages link to
 
     # --- the list of files ---
 
@@ -225,7 +226,7 @@ class Site:
     def _chapter(self, chapter: Chapter) -> str:
         chapters = self.book.chapters
         place = chapters.index(chapter)
-        title, rest = Body(chapter, self.resolve).head_and_rest()
+        title, rest = Body(chapter, self.resolve, self._proofs(chapter)).head_and_rest()
         part = self.book.parts[chapter.part].title
         group = next(n for n, (_, cs) in enumerate(self.groups, 1) if chapter in cs)
         head = next((a.id for a in chapter.anchors if a.kind == "point" and a.level == 1), "")
@@ -241,10 +242,19 @@ class Site:
             part_url=relative(f"index.html#part-{group}", chapter.url),
             outline=[a for a in chapter.headings if a.level == 2],
             before=self.entry(chapters[place - 1], chapter.url) if place else None,
-            after=self.entry(chapters[place + 1], chapter.url) if place + 1 < len(chapters) else None,
+            after=self.entry(chapters[place + 1], chapter.url)
+            if place + 1 < len(chapters)
+            else None,
             description=chapter.meta.summary or self.book.config.description,
             edit=self._source(chapter.path),
         )
+
+    def _proofs(self, chapter: Chapter) -> Mapping[int, str]:
+        return proofs.said(chapter, self.book.config.root, self._proven)
+
+    @cached_property
+    def _proven(self) -> proofs.Proven:
+        return proofs.read(self.proofs)
 
     def _source(self, path: str) -> str:
         """Where readers suggest a change: the file as it is now, not as it was at this commit."""
@@ -254,8 +264,12 @@ class Site:
     def _landing(self) -> str:
         first = next((c for c in self.book.chapters if c.number), self.book.chapters[0])
         paths = []
-        for name in sorted({a for c in self.book.chapters for a in c.meta.audience}, key=_audience_order):
-            entries = [self.entry(c, "index.html") for c in self.book.chapters if name in c.meta.audience]
+        for name in sorted(
+            {a for c in self.book.chapters for a in c.meta.audience}, key=_audience_order
+        ):
+            entries = [
+                self.entry(c, "index.html") for c in self.book.chapters if name in c.meta.audience
+            ]
             paths.append((AUDIENCES.get(name, name.capitalize()), entries))
         return self._page(
             "web/landing.html", "index.html", self.book.config.title,
@@ -267,7 +281,9 @@ class Site:
         groups: dict[str, list[tuple[str, object]]] = {}
         for code in sorted(CODES):
             groups.setdefault(code[:3], []).append((code, CODES[code]))
-        return self._page("web/problems.html", "problems.html", "Problems the press reports", groups=groups)
+        return self._page(
+            "web/problems.html", "problems.html", "Problems the press reports", groups=groups
+        )
 
     def _colophon(self) -> str:
         return self._page("web/colophon.html", "colophon.html", "Colophon", stamp=self.book.stamp)
@@ -296,4 +312,8 @@ def _audience_order(name: str) -> tuple[int, str]:
 def night(tokens: str) -> str:
     """The dark palette again, for readers whose system asks for it and who have not chosen."""
     inside = tokens.partition(':root[data-theme="dark"] {')[2].partition("}")[0]
-    return '@media (prefers-color-scheme: dark) {\n:root:not([data-theme="light"]) {' + inside + "}\n}\n"
+    return (
+        '@media (prefers-color-scheme: dark) {\n:root:not([data-theme="light"]) {'
+        + inside
+        + "}\n}\n"
+    )
