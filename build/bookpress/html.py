@@ -88,7 +88,7 @@ def clean(tag: str, given: Mapping[str, str | None]) -> dict[str, str]:
     if side := _side(tag, given):
         kept["class"] = side
     if tag == "img":
-        kept.update(_size(given))
+        kept.update(size_of(given))
     return kept
 
 
@@ -98,7 +98,7 @@ def _side(tag: str, given: Mapping[str, str | None]) -> str:
     return side if side in _SIDES and tag in _ALIGNED else ""
 
 
-def _size(given: Mapping[str, str | None]) -> dict[str, str]:
+def size_of(given: Mapping[str, str | None]) -> dict[str, str]:
     """An image's size: pixels stay, a share of the width becomes the class width-N (steps of 5)."""
     size = {}
     for name in ("width", "height"):

@@ -14,6 +14,7 @@ from lxml import etree
 from . import pandoc
 from .drafting import Drafting
 from .footnotes import Notes
+from .html import size_of
 from .markup import Builder, Place
 from .pandoc import Node
 from .rawhtml import RawReader
@@ -157,10 +158,7 @@ class Inlines:
             attrs["id"] = attr[0]
         if title:
             attrs["title"] = title
-        for name in ("width", "height"):
-            if given.get(name, "").isdecimal():
-                attrs[name] = given[name]
-        self.builder.void("img", attrs)
+        self.builder.void("img", attrs | size_of(given))
 
     # --- math ---
 

@@ -35,6 +35,9 @@ the contract between the front half and the outputs:
   `<section class="footnotes" role="doc-endnotes"><ol><li id="fn-K" role="doc-footnote">… <a class=
   "fnback" role="doc-backlink" href="#fnref-K">↩</a></li></ol></section>`. A repeated reference gets
   `fnref-K-2` and a second back-link.
+* Author's presentation, as classes: left/center/right on blocks, `width-N` (N = 5, 10 … 100, share of the
+  text's width) on `<img>`, `task-list`/`task` on lists with boxes, `citation` on `[1, 2]`, `bibliography` on
+  the list of works; in books that are not strict, `missing-image` on the words that stand for a picture.
 * Emoji and scripts that the text face lacks: plain characters; the font stacks carry them.
 * No `style` or event attributes, no `<script>`, no element outside the allow-list in html.py.
 """
@@ -191,7 +194,7 @@ class Site:
 
     kind: str  # link image title section figure table listing equation cite
     value: str  # target as the author wrote it, id of the numbered thing, or citation keys
-    text: str = ""  # a link's text where it is empty or a bare kind word, an image's "WIDTHxHEIGHT"
+    text: str = ""  # a link's text where it is empty or a bare kind word
     line: int = 0
     col: int = 0
 

@@ -118,3 +118,10 @@ def test_image_alone_becomes_a_figure_and_a_row_of_images_does_not(tmp_path):
     (tmp_path / "f.svg").write_text(SVG)
     root = tree_of(tmp_path, "![the rate falls](f.svg)\n\n[![the rate falls](f.svg)](https://x.y)\n\n![the rate falls](f.svg) ![the rate grows](f.svg)\n")
     assert [(e.tag, e.get("class")) for e in root[1:]] == [("figure", "image"), ("figure", "image"), ("p", None)]
+
+
+def test_an_authors_width_wins(tmp_path):
+    (tmp_path / "f.svg").write_text(SVG)
+    root = tree_of(tmp_path, '![the rate falls](f.svg){width=50%}\n\n![the rate falls](f.svg){width=60}\n\n<img src="f.svg" alt="the rate falls" width="33%">\n')
+    found = [(i.get("class"), i.get("width"), i.get("height")) for i in root.iter("img")]
+    assert found == [("width-50", None, None), (None, "60", "20"), ("width-35", None, None)]
