@@ -1,0 +1,128 @@
+"""The watchdog: a thread that ends the process when a stage takes longer than its limit.
+
+A collective that waits for a dead peer sits in native code, where neither an exception nor a signal
+handler of Python reaches it. So the limit is kept by a thread that never talks to the network: it asks
+`on_expire` (which may: find out who is missing, write the report) and, when that does not finish either,
+ends the process by itself.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import sys
+import threading
+import time
+import traceback
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Callable, Iterator, List, Optional
+
+from clusterprobe.exits import MISSING_RANK
+
+EXPIRY_GRACE = 12.0  # seconds that on_expire has; it asks the other ranks and writes the report
+
+
+@dataclass
+class StagePlace:
+    """Where this rank is: the stage, the step inside it, and a counter that only grows."""
+
+    stage: str = "start"
+    step: str = ""
+    count: int = 0
+    since: float = 0.0
+
+
+def main_stack(depth: int = 4) -> List[str]:
+    """The innermost frames of the main thread, `file:line function`, outermost first."""
+    frame = sys._current_frames().get(threading.main_thread().ident or 0)
+    if frame is None:
+        return []
+    return [f"{os.path.basename(entry.filename)}:{entry.lineno} {entry.name}"
+            for entry in traceback.extract_stack(frame)[-depth:]]
+
+
+def dump_stacks() -> None:
+    """All threads' stacks to stderr, for the rank that is to blame or knows nothing better."""
+    try:
+        faulthandler.dump_traceback(file=sys.stderr, all_threads=True)
+    except (OSError, ValueError, AttributeError):
+        pass  # stderr is closed or not a file: the report still has the main thread's frames
+
+
+class Watchdog:
+    """`with watchdog.stage("census", 30):` - the block must end within 30 s or the process does.
+
+    `on_expire(place)` runs in a thread of its own and normally ends the process with the agreed code;
+    after `grace` more seconds the watchdog calls `last_word(place)` and exits with 5.
+    """
+
+    def __init__(self, on_expire: Callable[[StagePlace], None],
+                 last_word: Callable[[StagePlace], None], grace: float = EXPIRY_GRACE) -> None:
+        self.place = StagePlace(since=time.monotonic())
+        self._on_expire = on_expire
+        self._last_word = last_word
+        self._grace = grace
+        self._stage_end: Optional[float] = None
+        self._run_end: Optional[float] = None
+        self._changed = threading.Condition()
+        self._closed = False
+        self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
+        self._thread.start()
+
+    def limit_run(self, seconds: float) -> None:
+        """The limit of the whole run, from now."""
+        with self._changed:
+            self._run_end = time.monotonic() + seconds
+            self._changed.notify()
+
+    @contextmanager
+    def stage(self, name: str, limit: float) -> Iterator[StagePlace]:
+        """Stages do not nest; the time between two stages counts for the run's limit only."""
+        self._enter(name, time.monotonic() + limit)
+        try:
+            yield self.place
+        finally:
+            self._enter("between stages", None)
+
+    def _enter(self, name: str, end: Optional[float]) -> None:
+        with self._changed:
+            self.place.stage, self.place.step = name, ""
+            self.place.count += 1
+            self.place.since = time.monotonic()
+            self._stage_end = end
+            self._changed.notify()
+
+    def step(self, label: str) -> None:
+        """Say what comes next inside the stage. Cheap; equal on all ranks, it shows who is behind."""
+        self.place.step = label
+        self.place.count += 1
+
+    def remaining(self) -> float:
+        """Seconds left for this stage (or the run)."""
+        ends = [end for end in (self._stage_end, self._run_end) if end is not None]
+        return max(0.0, min(ends) - time.monotonic()) if ends else float("inf")
+
+    def close(self) -> None:
+        """No limit any more; for the orderly end."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+
+    def _watch(self) -> None:
+        with self._changed:
+            while not self._closed:
+                left = self.remaining()
+                if left <= 0:
+                    break
+                self._changed.wait(None if left == float("inf") else left)
+            if self._closed:
+                return
+        handler = threading.Thread(target=self._on_expire, args=(self.place,), daemon=True)
+        handler.start()
+        handler.join(self._grace)
+        try:
+            self._last_word(self.place)
+            dump_stacks()
+        finally:
+            os._exit(MISSING_RANK)

@@ -1,0 +1,98 @@
+"""The command line that all tools share: dashes with underscore aliases, no abbreviations, no torch.
+
+Option names of older tools with underscores (`--m_range`) mean the same as with dashes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import List, Optional, Sequence, Tuple
+
+from clusterprobe.exits import USAGE, exit_table
+from clusterprobe.units import parse_duration, parse_size
+from clusterprobe.version import PROBE_VERSION
+
+
+class ProbeParser(argparse.ArgumentParser):
+    """argparse with exact names only, `_` read as `-` in option names, and usage errors as exit 2."""
+
+    def __init__(self, tool: str, description: str, epilog: str = "") -> None:
+        text = "\n\n".join(filter(None, (epilog, exit_table().replace("%", "%%"))))
+        super().__init__(prog=tool, description=description, epilog=text, allow_abbrev=False,
+                         formatter_class=argparse.RawDescriptionHelpFormatter)
+        self.tool = tool
+        self.add_argument("--version", action="version", version=f"{tool} {PROBE_VERSION}")
+
+    def parse_known_args(self, args: Optional[Sequence[str]] = None, namespace=None):
+        words = list(sys.argv[1:] if args is None else args)
+        return super().parse_known_args(self._with_known_names(words), namespace)
+
+    def _with_known_names(self, words: List[str]) -> List[str]:
+        known = {name.replace("_", "-"): name for name in self._option_string_actions}
+        out: List[str] = []
+        for place, word in enumerate(words):
+            if word == "--":
+                return out + words[place:]
+            name, equals, value = word.partition("=")
+            if name.startswith("--") and name not in self._option_string_actions:
+                word = known.get(name.replace("_", "-"), name) + equals + value
+            out.append(word)
+        return out
+
+    def error(self, message: str) -> None:
+        self.print_usage(sys.stderr)
+        self.exit(USAGE, f"{self.prog}: {message}\nRESULT status=error rc={USAGE} tool={self.tool} json=none\n")
+
+
+def size_option(text: str) -> int:
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def duration_option(text: str) -> float:
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def process_count(text: str) -> object:
+    if text == "auto":
+        return text
+    if text.isdigit() and int(text) > 0:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is neither a number of processes nor auto")
+
+
+def make_parser(tool: str, description: str, epilog: str = "", timeout: str = "30m",
+                stage_timeout: str = "60s", nproc: str = "auto",
+                gate: Optional[Tuple[str, str]] = None) -> ProbeParser:
+    """A parser with the shared options. `gate` is (metavar, help) of --fail-below, None leaves it out."""
+    parser = ProbeParser(tool, description, epilog)
+    run = parser.add_argument_group("run")
+    run.add_argument("--nproc", type=process_count, default=nproc, metavar="N",
+                     help="without a launcher: start this many local ranks; auto is one per visible "
+                          "device (default %(default)s)")
+    run.add_argument("--device", default="auto", metavar="KIND",
+                     help="cuda (also ROCm), xpu, hpu, mps, cpu or auto (default %(default)s)")
+    run.add_argument("--init", metavar="HOST:PORT",
+                     help="where rank 0 opens the control store, instead of MASTER_ADDR and MASTER_PORT")
+    run.add_argument("--timeout", type=duration_option, default=timeout, metavar="TIME",
+                     help="limit for the whole run (default %(default)s)")
+    run.add_argument("--stage-timeout", type=duration_option, default=stage_timeout, metavar="TIME",
+                     help="limit for each stage (default %(default)s)")
+    run.add_argument("--seed", type=int, default=0, help="seed of every random choice (default %(default)s)")
+    run.add_argument("--dry-run", action="store_true", help="print the plan and stop")
+    out = parser.add_argument_group("result")
+    out.add_argument("--json", metavar="PATH", default=None,
+                     help="report file; - writes it to stdout and the text to stderr; none writes no "
+                          "file (default: TOOL-TIME.json in the current folder)")
+    out.add_argument("--force", action="store_true", help="replace the report file when it exists")
+    if gate:
+        out.add_argument("--fail-below", type=float, metavar=gate[0], help=gate[1] + " (exit 3)")
+    out.add_argument("--exit-zero", action="store_true",
+                     help="exit 0 whatever was found; the RESULT line and the report keep the verdict")
+    return parser

@@ -1,0 +1,186 @@
+"""The control plane: a TCPStore of our own, apart from the backend that is measured.
+
+Through it the ranks report in, agree on one verdict, and find out who is silent when something hangs.
+Every rank writes small records under its own keys and counts itself; one reader fetches them in shards,
+so the traffic grows with the number of ranks and nobody reads everything but rank 0.
+
+Ending together works like this. Whoever sees a failure writes `collapse`. Each rank's monitor thread sees
+it, answers the roll call with its place, and waits for `verdict`. Rank 0 (or a deputy, when rank 0 is the
+silent one) reads the answers and writes the verdict; all ranks end with its code.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from datetime import timedelta
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+from clusterprobe.deadline import StagePlace, main_stack
+from clusterprobe.device import load_torch
+from clusterprobe.exits import CANNOT_RUN, MISSING_RANK, ProbeFailure
+from clusterprobe.launch import RankEnv
+from clusterprobe.rendezvous import Endpoint, port_is_taken, wait_for_listener
+
+SHARD = 256  # keys a request; keeps one answer below a megabyte
+POLL = 0.05
+FOREIGN_LIMIT = 6.0  # a store without our greeting after this belongs to somebody else
+
+
+def encode_record(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=True)
+
+
+def shards(ranks: Sequence[int], size: int = SHARD) -> List[List[int]]:
+    return [list(ranks[at:at + size]) for at in range(0, len(ranks), size)]
+
+
+class StoreClient:
+    """One connection with a lock: a torch client serves one request at a time."""
+
+    def __init__(self, store: Any, prefix: str) -> None:
+        self.store = store
+        self._prefix = prefix
+        self._lock = threading.Lock()
+
+    def put(self, key: str, value: Any) -> None:
+        with self._lock:
+            self.store.set(self._prefix + key, encode_record(value))
+
+    def count(self, key: str, more: int = 0) -> int:
+        with self._lock:
+            return int(self.store.add(self._prefix + key, more))
+
+    def has(self, keys: Sequence[str]) -> bool:
+        """True when all of them exist."""
+        with self._lock:
+            return bool(self.store.check([self._prefix + key for key in keys]))
+
+    def take(self, keys: Sequence[str]) -> List[Any]:
+        """Values of keys that exist."""
+        with self._lock:
+            return [json.loads(raw) for raw in self.store.multi_get([self._prefix + key for key in keys])]
+
+    def look(self, key: str) -> Any:
+        """The value, or None when nobody wrote it yet. Never waits."""
+        return self.take([key])[0] if self.has([key]) else None
+
+    def first_to_put(self, key: str, value: Any) -> bool:
+        """Write unless somebody did; True for the one writer."""
+        text = encode_record(value)
+        with self._lock:
+            return self.store.compare_set(self._prefix + key, "", text) == text.encode()
+
+    def fetch(self, key: str, limit: float) -> Any:
+        """Wait for a value on the server's side, without polling."""
+        with self._lock:
+            self.store.wait([self._prefix + key], timedelta(seconds=limit))
+        return self.take([key])[0]
+
+
+def present_ranks(client: StoreClient, name: str, ranks: Sequence[int]) -> List[int]:
+    """Ranks that wrote `name/<rank>`, by halving: a full shard costs one request."""
+    if not ranks:
+        return []
+    if client.has([f"{name}/{rank}" for rank in ranks]):
+        return list(ranks)
+    if len(ranks) == 1:
+        return []
+    middle = len(ranks) // 2
+    return present_ranks(client, name, ranks[:middle]) + present_ranks(client, name, ranks[middle:])
+
+
+def read_records(client: StoreClient, name: str, ranks: Sequence[int]) -> Dict[int, Any]:
+    """Records of those of the ranks that wrote one."""
+    found: Dict[int, Any] = {}
+    for shard in shards(ranks):
+        there = present_ranks(client, name, shard)
+        found.update(zip(there, client.take([f"{name}/{rank}" for rank in there]) if there else []))
+    return found
+
+
+def report_in(client: StoreClient, name: str, rank: int, record: Any) -> None:
+    """Write this rank's record, then count it; the counter never runs ahead of the records."""
+    client.put(f"{name}/{rank}", record)
+    client.count(f"{name}/n", 1)
+
+
+def collect_records(client: StoreClient, name: str, world: int, limit: float,
+                    progress: Optional[Callable[[int], None]] = None) -> Dict[int, Any]:
+    """Wait until all ranks reported in or the time is up; returns what is there then."""
+    start = told = time.monotonic()
+    while client.count(f"{name}/n") < world and time.monotonic() - start < limit:
+        if progress and time.monotonic() - told > 10:
+            told = time.monotonic()
+            progress(client.count(f"{name}/n"))
+        time.sleep(POLL)
+    return read_records(client, name, range(world))
+
+
+def open_stores(env: RankEnv, endpoint: Endpoint, limit: float, prefix: str) -> Tuple[Any, List[StoreClient]]:
+    """(server or None, two clients: for the main thread and for the monitor)."""
+    load_torch()
+    import torch.distributed as dist
+
+    server = None
+    if env.rank == 0 and not env.agent_store:
+        taken = port_is_taken(endpoint)
+        if taken:
+            raise ProbeFailure(CANNOT_RUN, f"port {endpoint.port} can't be opened on rank 0's host ({taken})",
+                               "set MASTER_PORT to a free port; `ss -ltnp` shows who holds this one")
+        server = dist.TCPStore(endpoint.address, endpoint.port, None, True, wait_for_workers=False,
+                               timeout=timedelta(seconds=limit))
+    else:
+        wait_for_listener(endpoint, limit, "the launcher's agent" if env.agent_store else "rank 0")
+    clients = [StoreClient(_connect(dist, endpoint, limit), prefix) for _ in range(2)]
+    if env.rank == 0:
+        clients[0].put("hello", {"world": env.world_size})
+    return server, clients
+
+
+def _connect(dist: Any, endpoint: Endpoint, limit: float) -> Any:
+    """A client; the far end may accept and never speak, so the attempt runs under a limit of its own."""
+    answer: List[Any] = []
+
+    def attempt() -> None:
+        try:
+            answer.append(dist.TCPStore(endpoint.address, endpoint.port, None, False, wait_for_workers=False,
+                                        timeout=timedelta(seconds=limit)))
+        except (RuntimeError, ValueError) as error:
+            answer.append(error)
+
+    worker = threading.Thread(target=attempt, name="store-connect", daemon=True)
+    worker.start()
+    worker.join(min(limit, FOREIGN_LIMIT))
+    if answer and not isinstance(answer[0], Exception):
+        return answer[0]
+    raise foreign_listener(endpoint)
+
+
+def foreign_listener(endpoint: Endpoint) -> ProbeFailure:
+    return ProbeFailure(CANNOT_RUN, f"port {endpoint.port} on {endpoint.host} answers, but not as this run's store: "
+                        "another program holds it", "set MASTER_PORT to a free port")
+
+
+def expect_greeting(client: StoreClient, env: RankEnv, endpoint: Endpoint, limit: float) -> None:
+    """Rank 0 greets as soon as its store is open; a silent store is another program's."""
+    end = time.monotonic() + (limit if env.agent_store else min(limit, FOREIGN_LIMIT))
+    while not client.has(["hello"]):
+        if time.monotonic() > end:
+            if env.agent_store:
+                raise ProbeFailure(MISSING_RANK, f"rank 0 did not join the store at {endpoint} in time",
+                                   "look at the log of rank 0's host")
+            raise foreign_listener(endpoint)
+        time.sleep(POLL)
+    told = client.look("hello")["world"]
+    if told != env.world_size:
+        raise ProbeFailure(CANNOT_RUN, f"rank 0 counts {told} ranks, rank {env.rank} counts {env.world_size}",
+                           "start all ranks with the same WORLD_SIZE")
+
+
+def answer_roll_call(client: StoreClient, rank: int, place: StagePlace) -> None:
+    """Say that this process lives and where its main thread is."""
+    report_in(client, "roll", rank, {
+        "stage": place.stage, "step": place.step, "count": place.count,
+        "seconds": round(time.monotonic() - place.since, 1), "stack": main_stack()})
