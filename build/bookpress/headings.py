@@ -80,6 +80,8 @@ def _title(draft: Drafting, root: etree._Element, headings: list[etree._Element]
     """The first h1, else the front matter's title, else the file's name; moved to the front."""
     source = draft.expanded.source
     title = next((h for h in headings if h.tag == "h1" and text(h)), None)
+    if source.meta.title and headings and title is not headings[0]:
+        title = None  # the head names the chapter; an h1 in its middle is a section
     if title is None:
         title = etree.Element("h1")
         path = PurePosixPath(source.path)

@@ -1,4 +1,4 @@
-"""Beside parse: which HTML a chapter may hold, and how a tree becomes text and back.
+"""Beside parse: which HTML a chapter may hold, and how a tree becomes text.
 
 The allow-list is GitHub's practical set, cut to what is valid in EPUB 3. Presentational attributes become
 classes (an `align` on a cell is RSC-005 in EPUBCheck); style, event handlers and comments never pass.
@@ -172,8 +172,3 @@ def serialise(element: etree._Element) -> str:
         if own and node.text is None and not len(node):
             node.text = ""
     return etree.tostring(element, encoding="unicode", with_tail=False)
-
-
-def parse(body: str) -> etree._Element:
-    """A chapter body as a tree again."""
-    return etree.fromstring(body)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from lxml import etree
 
-from .html import BLOCKS, drop, is_blank
+from .html import BLOCKS, drop, is_blank, unwrap
 
 _NEVER_EMPTY = ("p", "ul", "ol", "dl", "table", "thead", "tbody", "tfoot", "tr", "figcaption", "figure")
 
@@ -18,6 +18,9 @@ _LINED = BLOCKS - {"caption", "figcaption", "pre", "tbody", "td", "tfoot", "th",
 
 def tidy(root: etree._Element) -> None:
     """Repair the tree in place."""
+    for span in list(root.iter("span")):
+        if not span.attrib:
+            unwrap(span)  # what is left of <font> and <span style>
     _drop_empty(root)
     for details in root.iter("details"):
         if not len(details) or details[0].tag != "summary":

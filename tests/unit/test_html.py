@@ -30,7 +30,7 @@ def test_only_void_elements_close_themselves():
     body = html.serialise(root)
     assert '<a id="x"></a><br/>' in body
     assert "<mspace/>" in body
-    assert etree.tostring(html.parse(body)) == etree.tostring(etree.fromstring(body))
+    assert html.serialise(etree.fromstring(body)) == body
 
 
 def test_text_leaves_out_note_marks_and_reads_math_as_tex():

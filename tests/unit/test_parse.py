@@ -61,6 +61,8 @@ def test_title_from_heading_front_matter_or_file(tmp_path):
     assert draft_of(tmp_path, "# The *title*\n\ntext\n").title == "The title"
     named = parse.parse(expanded_of("a.md", "text\n", title="From the head"), config_of(tmp_path))
     assert named.title == "From the head"
+    stray = parse.parse(expanded_of("a.md", "## a\n\n# b\n", title="Head"), config_of(tmp_path))
+    assert [(a.text, a.level) for a in stray.anchors] == [("Head", 1), ("a", 2), ("b", 2)]
     assert draft_of(tmp_path, "text\n", path="some/slow_links.md").title == "Slow links"
     assert draft_of(tmp_path, "text\n", path="net/README.md").title == "Net"
 
