@@ -21,6 +21,7 @@ from .pdftext import Element, Glyph, Line, elements
 
 SLACK = 0.35  # of a column: kerning there is none, rounding there is
 EDGE = 0.1  # of a column: how well a block of indented lines has to fit another block's edge
+KEPT = 6  # columns: what rows.py keeps of a deep indent where code is narrowest
 LEADING = 2.27  # height of a row in columns: line-height 1.36 over an advance of 0.6 em
 _ROLES = frozenset(("P", "Code"))
 
@@ -48,6 +49,7 @@ class _Cursor:
 
     text: str
     at: int = 0
+    indent: int = 0  # columns that the current line of the source stands in
 
     @property
     def line(self) -> int:
@@ -113,21 +115,26 @@ def _row(
     indent = (shown[0].x - left) / column
     ends = blanks.count("\n")
     if last is None or ends:
-        wanted = _columns(blanks.rpartition("\n")[2])
+        wanted = cursor.indent = _columns(blanks.rpartition("\n")[2])
         if abs(indent - wanted) > SLACK:
             return f"stands {indent:.1f} columns in, the source {wanted}"
         if last is not None and last.page == line.page:
             steps = (last.y - line.y) / height
             if abs(steps - ends) > 0.3 * ends:
                 return f"{steps - 1:.1f} blank lines above, the source has {ends - 1}"
-    elif not _goes_on(indent - INDENT, len(blanks)):
+    elif not _goes_on(indent - INDENT, cursor.indent, len(blanks)):
         return f"a row goes on at column {indent:.1f}: neither a new line nor a continuation"
     return _characters(cursor, shown, column)
 
 
-def _goes_on(columns: float, blanks: int) -> bool:
-    """Is that the start of a continuation row? Of the blanks around a cut, any number may have moved down."""
-    return abs(columns - round(columns)) <= SLACK and 0 <= round(columns) <= blanks
+def _goes_on(columns: float, own: int, blanks: int) -> bool:
+    """Is that the start of a continuation row, as rows.py sets it?
+
+    It stands in from its line's own indent, of which a third of the width is kept at most. Of the blanks
+    around a cut, any number may have moved down.
+    """
+    at = round(columns)
+    return abs(columns - at) <= SLACK and (own <= at <= own + blanks or KEPT <= at < own)
 
 
 def _columns(blanks: str) -> int:
