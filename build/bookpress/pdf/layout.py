@@ -34,6 +34,7 @@ from .indent import Indents
 from .objects import FONTS, dictionary, key, mark, movable, shared, text
 from .pictures import prepared
 from .prepare import Setting, chapter_markup
+from .quicken import quicken
 
 SCALE = 0.75  # points per CSS pixel
 
@@ -89,6 +90,7 @@ def _style(css: str) -> tuple[weasyprint.CSS, FontConfiguration]:
 
 def lay_out(job: Job) -> tuple[Sheet, Body]:
     """Lay out one piece."""
+    quicken()
     drawings = dict(job.drawings)
     found: list = []
     source = job.markup or chapter_markup(job.chapter, job.setting, drawings, found)
