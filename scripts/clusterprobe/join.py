@@ -1,0 +1,90 @@
+"""Joining the world: the stages that every tool passes before its first collective.
+
+Store, census, consistency. A difference in arguments or in the versions that must agree ends the run
+before a collective can hang on it; other differences are warnings.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from typing import Any, Dict, List, Mapping
+
+from clusterprobe.census import Census, Difference, find_differences
+from clusterprobe.device import load_torch
+from clusterprobe.exits import CANNOT_RUN, USAGE, ProbeFailure
+from clusterprobe.session import Session, describe_software, driver_version, nccl_version
+
+# Variables that steer the transport; per-rank ones (devices, ranks) are left out, they must differ.
+FACT_PREFIXES = ("NCCL_", "UCX_", "GLOO_", "RCCL_", "FI_", "TORCH_NCCL_", "CUDA_DEVICE_", "HSA_", "OMP_NUM_THREADS")
+LOCAL_OPTIONS = ("json", "force", "dry_run")  # may differ between ranks
+MUST_AGREE = ("torch", "nccl")
+
+
+def collect_facts(environ: Mapping[str, str]) -> Dict[str, Any]:
+    """What should be equal on all ranks."""
+    torch = load_torch()
+    facts: Dict[str, Any] = {
+        "python": platform.python_version(), "torch": torch.__version__, "cuda": torch.version.cuda,
+        "rocm": getattr(torch.version, "hip", None), "nccl": nccl_version(torch), "driver": driver_version(),
+        "kernel": platform.release()}
+    facts.update({key: value for key, value in environ.items() if key.startswith(FACT_PREFIXES)})
+    return facts
+
+
+def join_world(session: Session) -> None:
+    """Store, census and consistency, each a stage with its deadline."""
+    with session.stage("store"):
+        session.connect()
+    with session.stage("census"):
+        take_census(session, collect_facts(os.environ))
+    with session.stage("consistency"):
+        check_consistency(session)
+
+
+def take_census(session: Session, facts: Mapping[str, Any]) -> None:
+    """Everybody reports; rank 0 names who did not. Fills the report's world and env."""
+    config = {key: value for key, value in session.config.items() if key not in LOCAL_OPTIONS}
+    device = session.device.as_json() if session.device else {}
+    census = session.control.take_census(session.host, session.node, device, facts, config,
+                                         session.patience(), lambda part: tell_waiting(session, part))
+    if census is not None:
+        session.report.put("world", census.as_json())
+        session.report.put("env", describe_software())
+
+
+def tell_waiting(session: Session, part: Census) -> None:
+    missing = part.missing
+    if missing:
+        session.report.line(f"waiting for {part.names(missing, 4)}; {len(part.records):,} of "
+                            f"{part.env.world_size:,} ranks are here")
+
+
+def check_consistency(session: Session) -> List[Difference]:
+    """Rank 0 compares; all ranks learn whether to go on. Returns the harmless differences on rank 0."""
+    harmless: List[Difference] = []
+    refusal = None
+    if session.rank0:
+        census = session.control.census
+        client = session.control.client
+        refusal = refused_difference(census, find_differences(client, census, "config"), "config")
+        facts = find_differences(client, census, "facts")
+        refusal = refusal or refused_difference(census, [d for d in facts if d.name in MUST_AGREE], "facts")
+        harmless = [difference for difference in facts if difference.name not in MUST_AGREE]
+        for difference in harmless:
+            session.report.warn(f"ranks differ in {difference.sentence(census)}")
+        if refusal:
+            raise refusal
+    session.control.from_rank0("consistent", True, session.patience())
+    return harmless
+
+
+def refused_difference(census: Census, differences: List[Difference], kind: str) -> Any:
+    if not differences:
+        return None
+    text = "; ".join(difference.sentence(census) for difference in differences[:3])
+    if kind == "config":
+        return ProbeFailure(USAGE, f"ranks were started with different options: {text}",
+                            "give every rank the same command line")
+    return ProbeFailure(CANNOT_RUN, f"ranks run different software: {text}",
+                        "install the same torch and NCCL on every host")

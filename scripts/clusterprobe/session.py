@@ -1,0 +1,289 @@
+"""One run of one tool on one rank: parse, find the rank, start local ranks, watch, report, end.
+
+A tool is a parser and a body. `run_probe(parser, body)` does the rest:
+
+    def body(session): ...          # returns (exit code, one sentence); may raise ProbeFailure
+    sys.exit(run_probe(my_parser(), body))
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+import threading
+import traceback
+from contextlib import contextmanager
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+
+from clusterprobe.control import LAST_WORDS, Control, bounded, open_control
+from clusterprobe.deadline import StagePlace, Watchdog, dump_stacks
+from clusterprobe.device import Device, count_devices, choose_kind, load_torch, open_device
+from clusterprobe.exits import MISSING_RANK, OK, UNEXPECTED, ProbeFailure, worst_exit
+from clusterprobe.interrupt import InterruptWatch
+from clusterprobe.launch import RankEnv, detect_launch
+from clusterprobe.options import ProbeParser
+from clusterprobe.report import Report, exit_code
+from clusterprobe.spawn import spawn_ranks
+from clusterprobe.store import POLL
+from clusterprobe.topology import node_identity
+from clusterprobe.verdict import Monitor
+
+Body = Callable[["Session"], Tuple[int, str]]
+Plan = Callable[[argparse.Namespace, RankEnv], List[str]]
+
+# Words in errors of collectives that mean the far side is gone, so that the roll call decides who.
+LINK_WORDS = ("connection", "peer", "timed out", "timeout", "socket", "nccl", "reset", "broken pipe", "remote")
+
+
+class Session:
+    """What a tool's body works with. `report` prints on rank 0 only; `control` exists after `join`."""
+
+    def __init__(self, args: argparse.Namespace, env: RankEnv, tool: str, argv: Sequence[str]) -> None:
+        self.args = args
+        self.env = env
+        self.tool = tool
+        self.host, self.node = node_identity(os.environ)
+        config = {key: value for key, value in vars(args).items() if not key.startswith("_")}
+        self.config = config
+        self.report = Report(tool, argv, config, args.json, prints=env.rank == 0, force=args.force)
+        self.device: Optional[Device] = None
+        self.control: Optional[Control] = None
+        self.monitor: Optional[Monitor] = None
+        self.group_open = False
+        self._ended = threading.Lock()
+        self.watchdog = Watchdog(self._expired, self._last_word)
+        self.watchdog.limit_run(args.timeout)
+        self.interrupts = InterruptWatch(self._interrupted)
+
+    # -- what bodies use
+
+    @contextmanager
+    def stage(self, name: str, limit: Optional[float] = None) -> Iterator[StagePlace]:
+        """A block with its own deadline; the default is --stage-timeout."""
+        with self.watchdog.stage(name, limit or self.args.stage_timeout) as place:
+            yield place
+
+    def step(self, label: str) -> None:
+        """What comes next inside the stage; call it equally on all ranks, it is how a late one is found."""
+        self.watchdog.step(label)
+
+    def patience(self) -> float:
+        """Seconds a rank may wait for others inside a stage and still tell the story before the deadline."""
+        left = min(self.watchdog.remaining(), 86400.0)
+        return max(0.5, left - min(3.0, left / 4))
+
+    @property
+    def rank0(self) -> bool:
+        return self.env.rank == 0
+
+    def open_device(self) -> Device:
+        """Bind this rank's device; before any process group, so that nothing guesses it."""
+        self.device, remark = open_device(self.args.device, self.env.local_rank)
+        if remark:
+            self.report.line(f"note: {remark}")
+        return self.device
+
+    def connect(self) -> Control:
+        """Open the control store and start the monitor."""
+        limit = self.patience()
+        self.control = open_control(self.env, self.args.init, limit)
+        if self.env.world_size > 1:
+            self.monitor = Monitor(self.control.monitor_client, self.env, self.watchdog.place,
+                                   self._verdict, self._store_lost)
+        return self.control
+
+    def die_together(self, failure: ProbeFailure, kind: str = "failed", trace: Optional[List[str]] = None) -> None:
+        """End all ranks with this failure. Does not return."""
+        if self.monitor is not None:
+            self.monitor.collapse(kind, failure.rc, failure.reason, failure.hint, trace)
+        self.report.prints = self.report.prints or self.control is None and self.env.local_rank == 0
+        self._end(failure.rc, failure.reason, failure.hint)
+
+    # -- how a run ends
+
+    def run(self, body: Body) -> int:
+        try:
+            rc, reason = body(self)
+            return self._agree(rc, reason)
+        except ProbeFailure as failure:
+            self.die_together(failure)
+        except Exception as error:
+            trace = traceback.format_exc().splitlines()
+            text = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            far = isinstance(error, (RuntimeError, OSError)) and any(w in text.lower() for w in LINK_WORDS)
+            self.report.document["trace"] = trace
+            self.die_together(ProbeFailure(MISSING_RANK if far and self.control else UNEXPECTED,
+                                           f"{type(error).__name__}: {text}"),
+                              "communication" if far else "failed", trace[-12:])
+        return UNEXPECTED
+
+    def _agree(self, rc: int, reason: str) -> int:
+        """The same code on every rank: the gravest one, with the reason of a rank that has it."""
+        if self.control is None or self.env.world_size == 1:
+            self._end(rc, reason)
+        with self.stage("agreement"):
+            mine = {"rc": rc, "reason": reason if rc else ""}
+            ends = self.control.gather_all("end", mine, self.patience())
+            if ends is not None:
+                final = worst_exit(entry["rc"] for entry in ends.values())
+                if final != rc:
+                    rank = next(r for r, entry in sorted(ends.items()) if entry["rc"] == final)
+                    reason = f"{self.control.name(rank)}: {ends[rank]['reason']}"
+                verdict = {"rc": final, "reason": reason, "hint": ""}
+                self.control.share("end", verdict)
+            else:
+                verdict = self.control.receive("end", self.patience())
+        if self.monitor is not None:
+            self.monitor.stop.set()
+        self._end(verdict["rc"], verdict["reason"])
+        return UNEXPECTED
+
+    def _end(self, rc: int, reason: str, hint: str = "", linger: bool = True) -> None:
+        """Write the verdict, let the others go, leave. os._exit, because tear-down of a group may hang."""
+        with self._ended:
+            self.watchdog.close()
+            if self.device is not None and self.group_open and rc == OK:
+                bounded(self._close_group, LAST_WORDS)
+            final = self.report.finish(rc, reason, hint)
+            if linger and self.control is not None and self.env.world_size > 1:
+                bounded(lambda: self._linger(self.report.prints), LAST_WORDS)
+            leave(exit_code(final, self.args.exit_zero))
+
+    def _close_group(self) -> None:
+        import torch.distributed as dist
+        if dist.is_initialized():
+            dist.destroy_process_group()
+
+    def _linger(self, judge: bool) -> None:
+        """The printing rank tells that its report is written; the store's owner waits for the others."""
+        client = self.control.monitor_client
+        if judge:
+            client.put("done", True)
+        while not client.has(["done"]):
+            threading.Event().wait(POLL)
+        client.count("bye/n", 1)
+        alive = client.count("roll/n") or self.env.world_size
+        while self.env.rank == 0 and client.count("bye/n") < alive:
+            threading.Event().wait(POLL)
+
+    def _verdict(self, verdict: Dict[str, Any], judge: bool) -> None:
+        if judge:
+            self.report.prints = True
+            if verdict.get("trace"):
+                self.report.document["trace"] = verdict["trace"]
+        else:
+            self.report.prints = False
+        if self.env.rank in verdict.get("culprits", ()) and verdict["rc"] == MISSING_RANK:
+            dump_stacks()
+        self._end(verdict["rc"], verdict["reason"], verdict.get("hint", ""))
+
+    def _expired(self, place: StagePlace) -> None:
+        where = place.stage + (f", {place.step}" if place.step else "")
+        reason = f"the time limit passed in {where}"
+        if self.monitor is not None:
+            self.monitor.collapse("timeout", MISSING_RANK, reason)
+        self.report.prints = self.report.prints or self.env.local_rank == 0
+        dump_stacks()
+        self._end(MISSING_RANK, f"rank {self.env.rank}@{self.host}: {reason}", linger=False)
+
+    def _store_lost(self, error: str) -> None:
+        self.report.prints = self.report.prints or self.env.local_rank <= 1
+        self._end(MISSING_RANK, f"rank {self.env.rank}@{self.host} lost the control store at {self.control.endpoint}: "
+                  "rank 0 or its host is gone", "look at the log of rank 0's host", linger=False)
+
+    def _last_word(self, place: StagePlace) -> None:
+        """Nobody answered, not even the store."""
+        endpoint = self.control.endpoint if self.control else None
+        self.report.prints = self.report.prints or self.env.local_rank <= 1
+        self.report.finish(MISSING_RANK, f"rank {self.env.rank}@{self.host} in {place.stage}: the control store "
+                           f"at {endpoint} (rank 0) does not answer: stopped, dead, or cut off",
+                           "look at rank 0's process and host")
+        sys.stdout.flush()
+
+    def _interrupted(self, rc: int) -> None:
+        """Signals: keep what is there. A second thread makes sure that this ends."""
+        threading.Timer(LAST_WORDS + 1.0, lambda: os._exit(rc)).start()
+        name = "SIGTERM" if rc == 143 else "Ctrl-C"
+        if self.report.finished is not None:
+            return
+        self.watchdog.close()
+        if self.monitor is not None:
+            bounded(lambda: self.monitor._client.first_to_put("collapse", {
+                "kind": "failed", "rc": rc, "reason": f"ended by {name}", "hint": "", "rank": self.env.rank,
+                "stage": self.watchdog.place.stage, "trace": None}), 1.0)
+        self._end(rc, f"ended by {name}; what was measured until then is kept")
+
+
+def leave(rc: int) -> None:
+    """Flush and go, past destructors of native libraries that may wait for dead peers."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            pass  # nobody reads it any more
+    os._exit(rc)
+
+
+def describe_software() -> Dict[str, Any]:
+    """The report's `env`."""
+    torch = load_torch()
+    return {"python": platform.python_version(), "torch": torch.__version__, "cuda": torch.version.cuda,
+            "rocm": getattr(torch.version, "hip", None), "os": platform.platform(),
+            "nccl": nccl_version(torch), "driver": driver_version()}
+
+
+def nccl_version(torch: Any) -> Optional[str]:
+    if not torch.cuda.is_available():
+        return None
+    try:
+        return ".".join(str(part) for part in torch.cuda.nccl.version())
+    except (AttributeError, RuntimeError):
+        return None
+
+
+def driver_version() -> Optional[str]:
+    try:
+        with open("/proc/driver/nvidia/version", encoding="ascii", errors="replace") as file:
+            words = file.readline().split()
+        return next((word for word in words if word[:1].isdigit() and "." in word), None)
+    except OSError:
+        return None
+
+
+def local_rank_count(args: argparse.Namespace, env: RankEnv) -> int:
+    """How many ranks to start here; 1 means that this process is the only one."""
+    if env.launcher == "kubernetes" and (env.local_world_size or 1) > 1:
+        return env.local_world_size or 1
+    if env.world_size > 1:
+        return 1
+    if args.nproc != "auto":
+        return int(args.nproc)
+    if env.launcher != "single":
+        return 1
+    kind = choose_kind(args.device)
+    return 1 if kind in ("cpu", "mps") else count_devices(kind)
+
+
+def run_probe(parser: ProbeParser, body: Body, argv: Optional[Sequence[str]] = None,
+              plan: Optional[Plan] = None) -> int:
+    """The whole life of a tool's process. Returns only for --dry-run and for parents of local ranks."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    args = parser.parse_args(words)
+    try:
+        env = detect_launch(os.environ)
+        if args.dry_run:
+            for line in (plan(args, env) if plan else []):
+                print(line)
+            return OK
+        count = local_rank_count(args, env)
+        if count > 1:
+            return exit_code(spawn_ranks(env, count, words), args.exit_zero)
+        session = Session(args, env, parser.tool, words)
+    except ProbeFailure as failure:
+        print(f"why: {failure.reason}" + (f"\nnext: {failure.hint}" if failure.hint else ""))
+        print(f"RESULT status={'error' if failure.rc == 2 else 'skipped'} rc={failure.rc} tool={parser.tool} json=none")
+        return exit_code(failure.rc, args.exit_zero)
+    leave(session.run(body))
+    return UNEXPECTED

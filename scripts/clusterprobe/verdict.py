@@ -1,0 +1,141 @@
+"""Ending together: the monitor thread, the roll call, and the one verdict of all ranks.
+
+Comes in: a failure on any rank, or a stage that overran its limit. Goes out: a reason that names the
+rank to blame, equal on all ranks, and the exit code they all end with.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any, Callable, Dict, List, Optional
+
+from clusterprobe.census import Census, read_census
+from clusterprobe.deadline import StagePlace
+from clusterprobe.exits import MISSING_RANK
+from clusterprobe.launch import RankEnv
+from clusterprobe.store import POLL, StoreClient, answer_roll_call, read_records
+
+ROLL_GRACE = 3.0  # seconds that a living process has to answer
+DEPUTY_AFTER = 3.0  # more seconds after which another rank judges in rank 0's place
+
+
+def monitor_interval(world: int) -> float:
+    """Slower with more ranks, so that asking for trouble loads the store with some 8,000 requests a second."""
+    return max(0.2, world / 8000.0)
+
+
+def judge_roll_call(census: Census, roll: Dict[int, Dict[str, Any]], cause: Dict[str, Any]) -> Dict[str, Any]:
+    """The verdict from the answers. `cause` is the first failure reported: rank, rc, reason, kind."""
+    world = census.env.world_size
+    silent = [rank for rank in range(world) if rank not in roll]
+    never = [rank for rank in silent if rank not in census.records]
+    where = cause.get("stage") or "the run"
+    verdict = {"rc": MISSING_RANK, "culprits": silent[:64], "trace": cause.get("trace"), "hint": ""}
+    if never:
+        verdict["reason"] = f"{where}: {census.names(never)} never reached the store"
+        verdict["hint"] = "look at the launcher's log of that host"
+    elif silent:
+        verdict["reason"] = (f"{where}: {census.names(silent)} did not answer the roll call: "
+                             "stopped, dead, or cut off from the store")
+        verdict["hint"] = "on that host look for the process (state T is stopped), the kernel log and OOM kills"
+    else:
+        verdict.update(_judge_places(census, roll, cause, where))
+    return verdict
+
+
+def _judge_places(census: Census, roll: Dict[int, Dict[str, Any]], cause: Dict[str, Any],
+                  where: str) -> Dict[str, Any]:
+    """All ranks live: who is behind the others?"""
+    if cause.get("kind") != "timeout":
+        return {"rc": cause["rc"], "culprits": [cause["rank"]], "hint": cause.get("hint", ""),
+                "reason": f"{census.name(cause['rank'])}: {cause['reason']}"}
+    furthest = max(answer["count"] for answer in roll.values())
+    behind = sorted(rank for rank, answer in roll.items() if answer["count"] < furthest)
+    if not behind:
+        place = next(iter(roll.values()))
+        step = f" ({place['step']})" if place["step"] else ""
+        return {"culprits": [], "hint": "the transport is stuck, not one rank; rerun with NCCL_DEBUG=INFO, and "
+                "with NCCL_P2P_DISABLE=1 or NCCL_IB_DISABLE=1 to find which path",
+                "reason": f"{where}{step}: all {len(roll):,} ranks wait inside the same step"}
+    slowest = min(roll[rank]["count"] for rank in behind)
+    last = [rank for rank in behind if roll[rank]["count"] == slowest]
+    answer = roll[last[0]]
+    at = f"{answer['stage']}{', ' + answer['step'] if answer['step'] else ''}"
+    stack = answer["stack"][-1] if answer.get("stack") else "?"
+    return {"culprits": last[:64], "hint": f"its stack ends in {stack}",
+            "reason": f"{where}: {census.names(last)} fell behind, for {answer['seconds']:g} s in {at}"}
+
+
+class Monitor:
+    """Looks for `collapse` in the background and brings this rank to the common end.
+
+    `on_verdict(verdict, judged_here)` writes the report and ends the process.
+    """
+
+    def __init__(self, client: StoreClient, env: RankEnv, place: StagePlace,
+                 on_verdict: Callable[[Dict[str, Any], bool], None],
+                 on_lost: Callable[[str], None]) -> None:
+        self._client = client
+        self._env = env
+        self._place = place
+        self._on_verdict = on_verdict
+        self._on_lost = on_lost
+        self._ending = threading.Lock()
+        self.stop = threading.Event()
+        threading.Thread(target=self._watch, name="monitor", daemon=True).start()
+
+    def _watch(self) -> None:
+        interval = monitor_interval(self._env.world_size)
+        while not self.stop.wait(interval):
+            try:
+                if self._client.has(["collapse"]):
+                    self.end_together()
+                    return
+            except RuntimeError as error:
+                if not self.stop.is_set():
+                    self._on_lost(str(error).splitlines()[0])
+                return
+
+    def collapse(self, kind: str, rc: int, reason: str, hint: str = "", trace: Optional[List[str]] = None) -> None:
+        """Report a failure of this rank (kind failed, communication, timeout) and end with the others."""
+        cause = {"kind": kind, "rc": rc, "reason": reason, "hint": hint, "rank": self._env.rank,
+                 "stage": self._place.stage, "trace": trace}
+        self._client.first_to_put("collapse", cause)
+        self.end_together()
+
+    def end_together(self) -> None:
+        """Answer the roll call, then judge (rank 0) or wait for the judgment; the process ends in here."""
+        with self._ending:
+            answer_roll_call(self._client, self._env.rank, self._place)
+            verdict = self._judge() if self._env.rank == 0 else self._await_verdict()
+            self._on_verdict(verdict, verdict.get("judge") == self._env.rank)
+
+    def _judge(self) -> Dict[str, Any]:
+        cause = self._client.look("collapse")
+        world = self._env.world_size
+        wait = 0.0 if cause["kind"] == "failed" else ROLL_GRACE + monitor_interval(world) * 2
+        end = time.monotonic() + wait
+        while self._client.count("roll/n") < world and time.monotonic() < end:
+            time.sleep(POLL)
+        census = read_census(self._client, self._env)
+        if cause["kind"] == "failed":
+            verdict = {"rc": cause["rc"], "reason": f"{census.name(cause['rank'])}: {cause['reason']}",
+                       "hint": cause["hint"], "culprits": [cause["rank"]], "trace": cause["trace"]}
+        else:
+            verdict = judge_roll_call(census, read_records(self._client, "roll", range(world)), cause)
+        verdict["judge"] = self._env.rank
+        if not self._client.first_to_put("verdict", verdict):
+            return self._client.look("verdict")
+        return verdict
+
+    def _await_verdict(self) -> Dict[str, Any]:
+        patience = ROLL_GRACE + monitor_interval(self._env.world_size) * 2 + DEPUTY_AFTER
+        end = time.monotonic() + patience
+        while not self._client.has(["verdict"]):
+            if time.monotonic() > end:
+                if self._client.first_to_put("deputy", self._env.rank):
+                    return self._judge()
+                end = time.monotonic() + patience
+            time.sleep(POLL)
+        return self._client.look("verdict")
