@@ -10,6 +10,7 @@ import re
 
 from . import controls, include
 from .drafting import Drafting
+from .infostring import OPENING, Info, read_info
 from .markup import Place
 from .model import Fence
 from .pandoc import Attr, settings
@@ -21,30 +22,6 @@ KEYS = (
     "region",
 )  # fmt: skip
 _NUMBERS = ("timeout", "exit", "gpus")
-_OPEN = re.compile(r"^(?:[ \t>]|[-*+][ \t]|\d{1,9}[.)][ \t])*(`{3,}|~{3,})[ \t]*(.*?)[ \t]*$")
-_LANG = re.compile(r"[^\s{},:=\"'`]+")
-_ATTRIBUTE = re.compile(
-    r"""\s*(?:\#(?P<id>[^\s{}\#.="']+)|\.(?P<cls>[\w-]+)"""
-    r"""|(?P<key>[\w:-]+)=(?:"(?P<dq>(?:\\.|[^"\\])*)"|'(?P<sq>[^']*)'|(?P<bare>[^\s"'{}]+)))\s*"""
-)
-
-
-def _attributes(text: str) -> tuple[str, list[str], dict[str, str], str]:
-    """Read `#id .class key=value`. Out: id, classes, values, what could not be read."""
-    ident, classes, values, at = "", [], {}, 0
-    while at < len(text):
-        match = _ATTRIBUTE.match(text, at)
-        if not match or match.end() == at:
-            return ident, classes, values, text[at:].strip()
-        at = match.end()
-        if match["id"]:
-            ident = match["id"]
-        elif match["cls"]:
-            classes.append(match["cls"])
-        else:
-            quoted = next(v for v in (match["dq"], match["sq"], match["bare"]) if v is not None)
-            values[match["key"]] = re.sub(r"\\(.)", r"\1", quoted) if match["dq"] else quoted
-    return ident, classes, values, ""
 
 
 class Fences:
@@ -62,24 +39,20 @@ class Fences:
             place = self._search(place, text)
         row = place[0]
         source = self.draft.rows[row - 1] if 0 < row <= len(self.draft.rows) else ""
-        opening = _OPEN.match(source)
-        info = opening.group(2) if opening else ""
-        word = _LANG.match(info)
-        lang, rest = (word.group(0), info[word.end() :]) if word else ("", info)
-        ident, classes, values, garbage = self._braces(rest)
-        if not lang and classes and classes[0] not in (*MODES, "hidden"):
-            lang = classes.pop(0)  # ```{.bash .run}, pandoc's own way
-        elif not lang and garbage.isidentifier():
-            lang, garbage = garbage, ""  # ```{python}, as in notebooks
+        opening = OPENING.match(source)
+        if opening and text.partition("\n")[0].strip() == source.strip(" \t>"):
+            opening = None  # indented code that begins with a line of backticks
+        info = _info(opening["info"] if opening else "")
+        lang, ident, classes, values = info.lang, info.id, list(info.classes), info.values
         # A line {#id .class} above the fence arrives through pandoc only.
         if attr[0] != values.get("id"):
             ident = ident or attr[0]
         classes += [c for c in attr[1] if c not in classes and c != lang and re.fullmatch(r"[\w-]+", c)]
         values = {**settings(attr), **values}
         if opening:
-            self._check_closed(row, opening.group(1), text)
-        if garbage and self.proofs:
-            message = f"cannot read '{garbage}' in the fence's attributes"
+            self._check_closed(row, opening["mark"], text)
+        if info.garbage and self.proofs:
+            message = f"cannot read '{info.garbage}' in the fence's attributes"
             self.draft.report("FEN009", place, message, 'write {.mode key=value key="two words"}')
         mode = self._mode(lang, classes, values, place, bool(opening))
         if "include" in values:
@@ -98,7 +71,7 @@ class Fences:
         return fence
 
     def _opens(self, row: int) -> bool:
-        return 0 < row <= len(self.draft.rows) and bool(_OPEN.match(self.draft.rows[row - 1]))
+        return 0 < row <= len(self.draft.rows) and bool(OPENING.match(self.draft.rows[row - 1]))
 
     def _search(self, place: Place, text: str) -> Place:
         """Where a fence opens that has no place of its own (in a footnote): soon after what came before."""
@@ -107,14 +80,6 @@ class Fences:
             if self._opens(row) and self.draft.rows[row].strip() == first:
                 return row, 1
         return place
-
-    def _braces(self, rest: str) -> tuple[str, list[str], dict[str, str], str]:
-        start, end = rest.find("{"), rest.rfind("}")
-        if start < 0:
-            return "", [], {}, ""
-        if end < start:
-            return "", [], {}, rest[start:]
-        return _attributes(rest[start + 1 : end])
 
     def _check_closed(self, row: int, mark: str, text: str) -> None:
         last = row + text.count("\n") + 2
@@ -180,3 +145,14 @@ class Fences:
     def _fixture(self, name: str) -> bool:
         path = self.draft.inside(f"fixtures/{name}")
         return path is not None and (self.draft.config.root / path).is_dir()
+
+
+def _info(text: str) -> Info:
+    """The info string; {.run} alone is a mode without language, {python} a language as in notebooks."""
+    info = read_info(text)
+    if text.startswith("{") and info.lang in (*MODES, "hidden"):
+        info.classes.insert(0, info.lang)
+        info.lang = ""
+    elif not info.lang and info.garbage.isidentifier():
+        info.lang, info.garbage = info.garbage, ""
+    return info

@@ -105,6 +105,17 @@ def test_unclosed_fences(tmp_path):
     assert draft_of(tmp_path, "```\n```\n\n```\n\n```\n\n~~~~\na\n~~~~~\n").problems == ()
 
 
+def test_indented_code_that_shows_a_fence(tmp_path):
+    draft = draft_of(tmp_path, "text\n\n    ```sh\n    ls\n", strict=False)
+    assert [(f.lang, f.text) for f in draft.fences] == [("", "```sh\nls")]
+    assert draft.problems == ()
+
+
+def test_mode_without_language(tmp_path):
+    fence = draft_of(tmp_path, "```{.run id=x}\nls\n```\n").fences[0]
+    assert (fence.lang, fence.mode, fence.id) == ("", "run", "x")
+
+
 def test_display_math_alone_and_inside_a_paragraph(tmp_path):
     draft = draft_of(tmp_path, "$$a$$ {#eq-a}\n\nwords $$b$$ words\n\n```math\nc\n```\n")
     root = tree_of(tmp_path, "$$a$$ {#eq-a}\n\nwords $$b$$ words\n\n```math\nc\n```\n")
