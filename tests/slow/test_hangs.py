@@ -175,7 +175,7 @@ def test_stopped_process_needs_nonblocking(run):
     gentle = ended(run("py-spy", "dump", "--nonblocking", "--pid", str(sleeper.pid)))
     os.kill(sleeper.pid, signal.SIGCONT)
     assert "unexpected waitpid result" in plain
-    assert "MainThread" in gentle
+    assert "<module> (<string>:1)" in gentle
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or not Path("/dev/loop-control").exists(), reason="root, loop")
@@ -188,6 +188,6 @@ def test_state_d(run, tmp_path):
         plain = run("timeout", "-s", "KILL", "5", "py-spy", "dump", "--pid", pid)
         ended(plain)
         assert plain.returncode in (137, -signal.SIGKILL)
-        assert "MainThread" in ended(run("py-spy", "dump", "--nonblocking", "--pid", pid))
+        assert "<module> (<string>:1)" in ended(run("py-spy", "dump", "--nonblocking", "--pid", pid))
     finally:
         ended(run("./frozen.sh", "stop", str(tmp_path / "frozen")))

@@ -110,9 +110,9 @@ def timeline() -> str:
         return left + (right - left) * seconds / last
 
     raises = at["fired"] + 60
-    rows = [text(left, 20, "Rank 0 waits in the all-reduce: GPU at 100 %", 14, bold=True),
+    rows = [text(left, 20, "Rank 0 waits in the all-reduce: GPU at 100%", 14, bold=True),
             box(left, 28, x(raises) - left, 20, FILL),
-            text(left, 74, "Rank 1 computes elsewhere: GPU at 0 %", 14, bold=True),
+            text(left, 74, "Rank 1 computes elsewhere: GPU at 0%", 14, bold=True),
             box(left, 82, x(raises) - left, 20, "#ffffff")]
     axis = 130
     rows.append(line(left, axis, right, axis))
