@@ -179,7 +179,10 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", _content_type(path))
         self.send_header("Content-Length", str(len(data)))
-        self.send_header("Cache-Control", "no-store")
+        # Font files carry a hash in their names; without them at once a reloaded page would jump.
+        self.send_header(
+            "Cache-Control", "max-age=604800" if path.endswith(".woff2") else "no-store"
+        )
         self.end_headers()
         if self.command == "GET":
             self.wfile.write(data)

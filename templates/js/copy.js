@@ -22,8 +22,7 @@
     const fill = Object.assign(document.createElement("span"), { className: "ui-fill" });
     const wrap = button("Wrap", "ui-wrap");
     const copy = button("Copy", "ui-copy");
-    const pre = figure.querySelector("pre");
-    wrap.hidden = pre.scrollWidth <= pre.clientWidth + 1;
+    wrap.hidden = true; // until page.js has seen lines that end outside of the block
     wrap.setAttribute("aria-pressed", "false");
     wrap.addEventListener("click", () => {
       const wrapped = figure.classList.toggle("ui-wrapped");

@@ -30,19 +30,20 @@
 
   // A box takes part in the keyboard's round only while something is hidden in it.
   const boxes = new ResizeObserver((changes) => {
-    for (const { target } of changes) {
-      const hidden = target.scrollWidth > target.clientWidth + 1;
-      if (hidden) target.tabIndex = 0;
-      else target.removeAttribute("tabindex");
-      if (target.matches(".ui-scroll")) {
-        if (hidden) target.setAttribute("role", "region");
-        else target.removeAttribute("role");
-        target.toggleAttribute("data-hidden", hidden);
-        if (hidden) target.setAttribute("aria-label", target.dataset.name);
-        else target.removeAttribute("aria-label");
+    // All reading before any writing: a long chapter has hundreds of boxes.
+    const seen = changes.map(({ target }) => [target, target.scrollWidth > target.clientWidth + 1]);
+    for (const [box, hidden] of seen) {
+      if (hidden) box.tabIndex = 0;
+      else box.removeAttribute("tabindex");
+      if (box.matches(".ui-scroll")) {
+        box.toggleAttribute("data-hidden", hidden);
+        for (const [name, value] of [["role", "region"], ["aria-label", box.dataset.name]]) {
+          if (hidden) box.setAttribute(name, value);
+          else box.removeAttribute(name);
+        }
       }
-      const wrap = target.parentElement.querySelector(".ui-wrap");
-      if (wrap && (hidden || !target.parentElement.matches(".ui-wrapped"))) wrap.hidden = !hidden;
+      const wrap = box.parentElement.querySelector(".ui-wrap");
+      if (wrap && !box.parentElement.matches(".ui-wrapped")) wrap.hidden = !hidden;
     }
   });
   for (const box of document.querySelectorAll(".ui-scroll, figure.code pre, .math.display")) {

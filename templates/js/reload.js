@@ -17,11 +17,15 @@
   if (kept) {
     sessionStorage.removeItem(KEY);
     const { page, id, offset } = JSON.parse(kept);
-    const anchor = id && document.getElementById(id);
-    const top = anchor ? anchor.getBoundingClientRect().top + scrollY : 0;
+    const settle = () => {
+      const anchor = id && document.getElementById(id);
+      const top = anchor ? anchor.getBoundingClientRect().top + scrollY : 0;
+      scrollTo({ top: top + offset, behavior: "instant" });
+    };
     if (page === here) {
       history.scrollRestoration = "manual";
-      scrollTo({ top: top + offset, behavior: "instant" });
+      settle();
+      document.fonts.ready.then(settle); // a face that arrives late moves the lines
     }
   }
 

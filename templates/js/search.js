@@ -45,6 +45,7 @@ const bookSearch = (() => {
       texts = data.split("\n");
     } else {
       index = data;
+      fetchOnce("text"); // after the index, which answers alone on a slow link
       terms = data.terms.split("\n");
       places = data.places.split("\n");
       index.mean = data.sizes.reduce((a, b) => a + b, 0) / Math.max(1, data.sizes.length);
@@ -127,14 +128,21 @@ const bookSearch = (() => {
     }
     results.sort((a, b) => b.score - a.score || a.section - b.section);
     const words = wanted.flatMap((u) => u.words);
-    for (const result of results) result.score += titleBonus(result.section, words);
-    if (texts && words.length > 1) phrases(results.slice(0, 60), words);
+    const best = results.slice(0, 80);
+    for (const result of best) result.score += titleBonus(result.section, words);
+    if (texts && words.length > 1) phrases(best.slice(0, 40), words);
     results.sort((a, b) => b.score - a.score || a.section - b.section);
     return { results: results.slice(0, LIMIT), more: results.length, partial: !full || known.length < wanted.length, words: wanted.map((u) => u.words) };
   };
+  const plural = (word) => (word.length > 3 && word.endsWith("s") ? word.slice(0, -1) : word);
+  const titles = new Map();
   const titleBonus = (section, words) => {
-    const title = units(index.sections[section][2]).flatMap((u) => u.words).join(" ");
-    const asked = words.join(" ");
+    let title = titles.get(section);
+    if (title === undefined) {
+      title = units(index.sections[section][2]).flatMap((u) => u.words).map(plural).join(" ");
+      titles.set(section, title);
+    }
+    const asked = words.map(plural).join(" ");
     if (title === asked) return 12;
     return title.startsWith(asked + " ") || title.endsWith(" " + asked) ? 4 : 0;
   };
@@ -207,7 +215,6 @@ const bookSearch = (() => {
     if (asked) return;
     asked = true;
     fetchOnce("index");
-    fetchOnce("text");
   };
 
   let ui;

@@ -72,9 +72,6 @@ FACES = (
     WebFace("Press Symbols", 400, "normal", "DejaVuSans.ttf", _SYMBOLS, ()),
 )
 
-# Seen on the first screen of every page: fetched before the style sheet asks for them.
-PRELOAD = ("Press Serif 400 normal", "Press Sans 600 normal")
-
 
 def _points(ranges: str) -> list[int]:
     out: list[int] = []
@@ -132,7 +129,10 @@ def make(have: Callable[[str], bytes | None], jobs: int = 2) -> Mapping[str, byt
 
 
 def rules(base: str) -> str:
-    """@font-face rules. `swap`: text is readable in a system face while the file is on its way."""
+    """@font-face rules. `swap`: text is readable in a system face while the file is on its way.
+
+    No preload: on a slow link the faces would take the bandwidth of the style sheet and of the first paint.
+    """
     lines = []
     for face in FACES:
         span = ", ".join("U+" + item for item in face.keep.split())
@@ -141,11 +141,6 @@ def rules(base: str) -> str:
             f'font-display:swap;src:url("{base}{face.name}") format("woff2");unicode-range:{span}}}'
         )
     return "\n".join(lines) + "\n"
-
-
-def preload() -> list[str]:
-    """File names that every page asks for at once."""
-    return [f.name for f in FACES if f"{f.family} {f.weight} {f.style}" in PRELOAD]
 
 
 def licences() -> list[Path]:

@@ -213,7 +213,6 @@ class Site:
             "own": relative(OWN, page),
             "root": relative("index.html", page).removesuffix("index.html"),
             "versions": self._versions,
-            "preload": fonts.preload(),
             "contents": self.contents(page),
             "colophon": relative("colophon.html", page),
             "live": self.live,
