@@ -7,7 +7,7 @@ BOOK   ?= book.toml
 OUT    ?= dist
 
 .DEFAULT_GOAL := help
-.PHONY: help book pdf epub web check check-slow test test-slow bench serve doctor lock clean setup setup-test
+.PHONY: help book pdf epub web check check-slow test test-slow bench prove serve doctor lock clean setup setup-test
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -20,6 +20,9 @@ pdf epub web: setup ## one output alone
 
 serve: setup ## watch the sources, rebuild the changed page, reload the browser
 	@$(PRESS) serve --book $(BOOK)
+
+prove: setup-test ## run, record-check or parse every fence; table and dist/proofs.json
+	@$(PRESS) prove --book $(BOOK) --out $(OUT)
 
 check: setup-test ## check the finished outputs in dist/: EPUBCheck, ink, code text, links
 	@$(PRESS) check --book $(BOOK) --out $(OUT)

@@ -34,8 +34,13 @@ DEBIAN = {
         "chromium",
         "chromium-driver",
         "default-jre-headless",
+        "gdb",
+        "munge",
         "poppler-utils",
         "qpdf",
+        "shellcheck",
+        "slurm-wlm",
+        "strace",
     ],
 }
 LOCKS = {"book": "requirements.lock", "test": "requirements-test.lock"}

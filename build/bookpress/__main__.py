@@ -58,6 +58,12 @@ def _check(args: argparse.Namespace) -> int:
     return _say(checks.run(args.book, args.out, args.cache, slow=args.slow), args)
 
 
+def _prove(args: argparse.Namespace) -> int:
+    from . import prove
+
+    return prove.main(args, _progress(args.quiet or args.json), _say)
+
+
 def _serve(args: argparse.Namespace) -> int:
     from . import serve
 
@@ -99,6 +105,13 @@ def _parser() -> argparse.ArgumentParser:
     check = verbs.add_parser("check", parents=[common, place], help="check the finished outputs")
     check.add_argument("--slow", action="store_true", help="also the slow checks (Ace)")
     check.set_defaults(run=_check)
+    prove = verbs.add_parser("prove", parents=[common, place], help="prove every fence of the book")
+    prove.add_argument("--jobs", type=int, help="sessions side by side (default: one per core)")
+    prove.add_argument("--gpu", action="store_true", help="run and record gpu fences (CUDA machine)")
+    prove.add_argument("--again", action="store_true", help="with --gpu: also those with a fresh record")
+    prove.add_argument("--only", default="", metavar="TEXT", help="chapters whose path holds TEXT")
+    prove.add_argument("--refresh", action="store_true", help="write real outputs into output fences")
+    prove.set_defaults(run=_prove)
     serve = verbs.add_parser("serve", parents=[common, place], help="watch, rebuild, reload")
     serve.add_argument("--host", default="127.0.0.1")
     serve.add_argument("--port", type=int, default=8000)

@@ -1,0 +1,50 @@
+"""prove: every fence of the book is executed, recorded, parsed, or says why not.
+
+    plan (fences → sessions) → sandbox (sessions → results) → compare (results against output fences)
+    languages (parse fences), records (gpu fences) → report (table, dist/proofs.json)
+
+An unchanged book proves in seconds: a session's results are cached by the hash of its fences, fixtures and
+tool versions. Failures are never cached. `--gpu` imports nothing beyond the standard library and torch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+
+from ..config import read_config
+from ..problems import BOOK, OK, errors, report
+
+
+def main(args: argparse.Namespace, progress: Callable, say: Callable) -> int:
+    """The `prove` verb."""
+    config, problems = read_config(args.book)
+    if config is None or errors(problems):
+        report(problems, args.json)
+        return BOOK
+    if args.gpu:
+        from . import records
+
+        return BOOK if records.record(config, args.only, args.again) else OK
+    # Only here: a CUDA machine has neither pandoc nor lxml.
+    from ..build import default_jobs, prepare
+    from . import refresh
+    from . import report as reporting
+    from .run import prove
+
+    jobs = args.jobs or default_jobs()
+    cache = (args.cache or args.out.parent / ".cache").resolve()
+    book, found = prepare(config, cache, jobs, progress)
+    if errors(found):
+        return say(found, args)
+    chapters = [(c.path, c.fences) for c in book.chapters if args.only in c.path and c.fences]
+    proofs, problems, outputs = prove(chapters, config.root, cache / "prove", jobs, progress)
+    if args.refresh:
+        problems = refresh.refresh(chapters, outputs, problems, config.root)
+    if not args.only:
+        reporting.write(proofs, args.out / "proofs.json")
+    if not args.json and not args.quiet:
+        print(reporting.table(proofs))
+        sys.stdout.flush()
+    return say(problems, args)
