@@ -9,7 +9,7 @@ import time
 
 import pypdfium2
 import pytest
-from bookpress.model import Asset
+from bookpress.model import Asset, Page
 from render import fixture, pdfs
 
 HEAD = '<h1 id="top">Case</h1>'
@@ -203,3 +203,34 @@ def test_b04_every_line_of_a_long_fence_is_there(tmp_path, around):
     said = " ".join(" ".join(made.pages).split())
     assert [n for n in range(300) if f"line {n:03d} of the run" not in said] == []
     assert made.problems == []
+
+
+def test_a_dead_link_to_another_chapter_is_an_error_at_its_line(tmp_path):
+    book = fixture.of_bodies(tmp_path, chapter('<p>See <a href="book:elsewhere#x">there</a>.</p>'))
+    line = int(re.search(r'<p data-line="(\d+)"', book.chapters[0].body)[1])
+    (found,) = pdfs.make(book, tmp_path).problems
+    assert (found.code, found.level, found.line) == ("PDF003", "error", line)
+
+
+def test_a_cover_image_fills_the_first_page_and_a_missing_one_is_an_error(tmp_path):
+    (tmp_path / "front.png").write_bytes(fixture.png(352, 500))
+    made = made_of(tmp_path, "<p>Text.</p>", cover="front.png")
+    assert made.problems == []
+    assert made.document.pages[0].Resources.XObject
+    assert made.pages[0].strip() == ""
+    (found,) = made_of(tmp_path, "<p>Text.</p>", cover="gone.png").problems
+    assert (found.code, found.path) == ("PDF002", "book.toml")
+
+
+@pytest.mark.parametrize(("width", "height"), [("7in", "9.25in"), ("210mm", "297mm"), ("148mm", "210mm")])
+def test_any_page_holds_every_block(tmp_path, width, height):
+    """The fixture on letter-like, A4 and A5 pages. Its table of ten columns is made for the default page: on a
+    smaller one it runs over, and is the only thing that does."""
+    book = fixture.book(tmp_path, page=Page(width, height))
+    made = pdfs.make(book, tmp_path)
+    body = book.chapter("accelerators").body
+    wide = body[body.index('id="tbl-wide"') : body.index("</figure>", body.index('id="tbl-wide"'))]
+    lines = {int(n) for n in re.findall(r'data-line="(\d+)"', wide)}
+    assert [p for p in made.problems if p.line not in lines] == []
+    if width == "210mm":
+        assert made.problems == []

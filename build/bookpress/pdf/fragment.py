@@ -73,6 +73,7 @@ class Sheet:
     fonts: tuple[FontUse, ...]
     struct: int  # local number of the piece's structure element
     parents: int  # local number of its leaf of the parent tree
+    targets: tuple[tuple[str, int], ...]  # destinations in other pieces, each with the Markdown line that links there
     notes: tuple[int, ...]  # local numbers of notes, whose identifiers the file lists
     problems: tuple[Problem, ...] = ()
 

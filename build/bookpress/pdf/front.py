@@ -6,11 +6,14 @@ again because a chapter grew.
 
 from __future__ import annotations
 
+import mimetypes
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from .. import fonts, templates
-from ..model import Book, Chapter
+from ..cache import file_digest
+from ..model import Asset, Book, Chapter
+from ..problems import Problem
 from .outline import Entry
 from .sheet import millimetres
 from .stamps import roman
@@ -103,18 +106,33 @@ def _chapter_entry(chapter: Chapter, deep: bool) -> Entry:
     return entry
 
 
+def cover_image(book: Book) -> Asset | None:
+    """The image that book.toml names as cover; None where the press draws its own or the file is not there."""
+    root = book.config.root.resolve()
+    file = (root / book.config.cover).resolve()
+    if not book.config.cover or not file.is_file() or not file.is_relative_to(root):
+        return None
+    mime = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
+    return Asset(book.config.cover, file, mime, file_digest(file))
+
+
+def cover_problems(book: Book) -> list[Problem]:
+    if book.config.cover and cover_image(book) is None:
+        return [Problem("book.toml", 0, 0, "PDF002", f"the cover {book.config.cover} is not in the book's folder")]
+    return []
+
+
 def front(book: Book) -> tuple[str, dict[str, bytes]]:
     """Cover, title page, colophon; and the cover's drawing where it is ours."""
     config = book.config
     drawings = {}
-    cover = f"asset:{config.cover}"
-    if config.cover not in book.assets:
-        cover = "drawing:cover.svg"
+    image = cover_image(book)
+    if image is None:
         drawings["cover.svg"] = cover_svg(book).encode()
     said = ", ".join(t for t in (config.title, config.subtitle) if t)
     markup = templates.env().get_template("print/front.html").render(
-        config=config, stamp=book.stamp, cover=cover, cover_alt=f"Cover: {said}",
-        facts=facts(book), licenses=_licenses(book),
+        config=config, stamp=book.stamp, cover=f"asset:{image.path}" if image else "drawing:cover.svg",
+        cover_alt=f"Cover: {said}", facts=facts(book), licenses=_licenses(book),
     )  # fmt: skip
     return markup, drawings
 

@@ -120,6 +120,7 @@ class _Piece:
         self.tree = tags.Tree(root, self.page_numbers, len(self.pdf.objects) + 1)
         self.parents_number = len(self.pdf.objects)
         self.overflow: list = []
+        self.targets: set[tuple[str, int]] = set()
 
     def _links_of_anchors_only(self) -> list[list[tuple]]:
         """Keep one link a line for each <a>; note the slots for page numbers.
@@ -171,7 +172,7 @@ class _Piece:
             count=self.tree.next, resources=resources, node=1, page_numbers=self.page_numbers,
             pages=tuple(pages), places=self._places(), slots=tuple(slots), fonts=font_uses(self.document.fonts),
             struct=self.tree.body.number, parents=self.parents_number,
-            notes=tuple(n.number for n in self.tree.nodes if n.ident),
+            targets=tuple(sorted(self.targets)), notes=tuple(n.number for n in self.tree.nodes if n.ident),
         )  # fmt: skip
         return sheet, Body(tuple(objects), tuple(streams))
 
@@ -250,7 +251,10 @@ class _Piece:
                 if annotation is None:
                     continue
                 if kind == "internal" or target.startswith("book:"):
-                    annotation["Dest"] = text(self._destination(kind, target))
+                    named = self._destination(kind, target)
+                    if kind != "internal":
+                        self.targets.add((named, self.tree.line(box.element)))
+                    annotation["Dest"] = text(named)
                     annotation.pop("A", None)
                 said = " ".join("".join(box.element.itertext()).split()) or target
                 annotation["Contents"] = text(said)

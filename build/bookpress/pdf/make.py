@@ -48,12 +48,21 @@ def make(book: Book, target: Path, cache: Path, jobs: int, progress: Progress) -
     ]
     progress("bind", 0, 1)
     data = assemble(pieces, outline, book.config, book.stamp, store)
-    problems = sorted({p for s in sheets for p in s.problems})
+    problems = sorted({*(p for s in sheets for p in s.problems), *_dead_links(orders, sheets), *front.cover_problems(book)})
     last.keep(wanted, data, problems)
     last.copy(target)
     store.trim(["sheet", "body", "block", "subset", "picture"])
     progress("bind", 1, 1)
     return problems
+
+
+def _dead_links(orders: Sequence[Order], sheets: Sequence[Sheet]) -> list[Problem]:
+    """Links into other pieces that land nowhere. `link` resolves them all; this sees that it did."""
+    known = {o.name for o in orders}.union(*(s.places for s in sheets))
+    return [
+        Problem(o.path, line, 0, "PDF003", f"link to {target}, which is nowhere in the book")
+        for o, s in zip(orders, sheets, strict=True) for target, line in s.targets if target not in known
+    ]  # fmt: skip
 
 
 def _described(book: Book) -> tuple:

@@ -43,6 +43,11 @@ class Order:
     drawings: tuple[tuple[str, bytes], ...] = ()
     setting: Setting | None = None
 
+    @property
+    def path(self) -> str:
+        """The file that findings point to."""
+        return self.chapter.path if self.chapter else "book.toml"
+
 
 @functools.cache
 def _machine() -> str:
@@ -73,10 +78,12 @@ def common() -> str:
 def all_orders(book: Book, css: str) -> list[Order]:
     """All pieces in reading order."""
     config = book.config
-    base = Setting(config.title, config.language, columns(config),
-                   config.source_url.replace("{commit}", book.stamp.commit or "HEAD"), config.title)  # fmt: skip
+    base = Setting(config.title, config.language, columns(config), "", config.title)
+    source_url = config.source_url.replace("{commit}", book.stamp.commit or "HEAD")
     shared = digest(common(), css, repr(base))
     markup, drawings = front.front(book)
+    if cover := front.cover_image(book):
+        drawings = {**drawings, "cover": cover.sha256.encode()}  # part of the key
     orders = [
         _page_order(front.FRONT, page(base, config.title, markup, "front"), shared, drawings, front=True, folio=False),
         _page_order(front.CONTENTS, page(base, "Contents", front.contents(book), "contents"), shared, {}, front=True),
@@ -89,7 +96,9 @@ def all_orders(book: Book, css: str) -> list[Order]:
             opening = page(base, part, front.part_page(book, chapter.part), "part-page")
             orders.append(_page_order(front.part_name(chapter.part), opening, shared, {}, front=n < first, folio=False))
         digits = tuple((href, len(str(pages(href)))) for href in sorted(set(_CROSS.findall(chapter.body))))
-        setting = replace(base, running=part or config.title, digits=digits)
+        # The address holds the commit: only chapters that link to files are laid out again for a new one.
+        setting = replace(base, running=part or config.title, digits=digits,
+                          source_url=source_url if 'href="file:' in chapter.body else "")  # fmt: skip
         orders.append(_chapter_order(book, chapter, setting, shared, n < first))
     return orders
 

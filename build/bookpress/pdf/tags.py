@@ -166,6 +166,13 @@ class Tree:
         self.add(node, page, mcid)
         return True
 
+    def line(self, element: Element) -> int:
+        """The Markdown line of an element: its own or its nearest block's."""
+        above: Element | None = element
+        while above is not None and not above.get("data-line"):
+            above = self.parents.get(above)
+        return 0 if above is None else int(above.get("data-line") or 0)
+
     def _header_of(self, element: Element) -> Element | None:
         above: Element | None = element
         while above is not None and above.tag != "table":

@@ -19,6 +19,7 @@ from .. import fonts
 from ..model import Asset, Book
 from ..problems import Problem, ToolMissing
 from .fragment import Body, Sheet
+from .front import FRONT, cover_image
 from .orders import Order
 
 
@@ -59,11 +60,12 @@ def _task(order: Order, book: Book, css: str, cache: Path) -> dict:
     """A Job as plain values: the class lives in a module that loads the layout engine."""
     chapter = order.chapter
     assets: dict[str, Asset] = {}
-    for path in chapter.assets if chapter else (book.config.cover,):
-        if path in book.assets:
-            assets[path] = book.assets[path]
+    if chapter is not None:
+        assets = {path: book.assets[path] for path in chapter.assets if path in book.assets}
+    elif order.name == FRONT and (cover := cover_image(book)):
+        assets[cover.path] = cover
     return {
-        "name": order.name, "cache_key": order.key, "path": chapter.path if chapter else "book.toml", "css": css,
+        "name": order.name, "cache_key": order.key, "path": order.path, "css": css,
         "setting": order.setting, "assets": assets, "chapter": chapter, "markup": order.markup,
         "drawings": dict(order.drawings), "folio": order.folio, "cache": cache,
     }  # fmt: skip
