@@ -85,7 +85,7 @@ class State:
         return self._take(self.site.book, self.problems, templates=True)
 
     def _take(self, book: Book, problems: list[Problem], templates: bool = False) -> list[str]:
-        site = web.Site(book, proofs=self.proofs, live=True, have=self._have)
+        site = web.Site(book, proofs=self.proofs, live=True)
         pages = list(site.pages) if templates or self.site is None else changed(self.site, site)
         with self.lock:
             self.site = site
@@ -93,28 +93,15 @@ class State:
             for page in pages:
                 self.changed_in[page] = self.generation
                 self.kept.pop(page, None)
-        self._keep_fonts(site)
         self._publish(sorted({*problems, *web.check(site)}), pages)
         return pages
 
-    def _have(self, name: str) -> bytes | None:
-        for folder in ("serve", "web"):
-            file = self.cache / folder / name
-            if file.is_file():
-                return file.read_bytes()
-        return None
-
-    def _keep_fonts(self, site: web.Site) -> None:
-        """Subsetting takes seconds: done before the first request, kept for the next start."""
-        for name, data in site.fonts.items():
-            file = self.cache / "serve" / web.OWN / "fonts" / name
-            if not file.is_file():
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_bytes(data)
-
     def _publish(self, problems: Iterable[Problem], pages: list[str]) -> None:
         with self.lock:
-            self.problems = list(problems)
+            news = list(problems)
+            if not pages and news == self.problems:
+                return
+            self.problems = news
             for listener in self.listeners:
                 if pages:
                     listener.put(("changed", pages))
@@ -268,6 +255,7 @@ def serve(
         ):  # fmt: skip
             if not started:
                 started = True
+                web.fonts.make()  # seconds on a bare machine: before the first request, not within it
                 _work(state.rebuild, state)
                 threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True).start()
                 name, number = server.server_address[:2]

@@ -265,7 +265,6 @@ const bookSearch = (() => {
     let waiting;
     input.addEventListener("input", () => { cancelAnimationFrame(waiting); waiting = requestAnimationFrame(refresh); });
     close.addEventListener("click", () => dialog.close());
-    dialog.addEventListener("close", () => document.activeElement.blur()); // the next key is for the page
     dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
     dialog.addEventListener("keydown", (event) => {
       const links = [...list.querySelectorAll("a")];
@@ -273,6 +272,7 @@ const bookSearch = (() => {
       if (event.key === "Escape") {
         event.preventDefault(); // a search field would only empty itself
         dialog.close();
+        if (dialog.contains(document.activeElement)) document.activeElement.blur(); // the next key is for the page
       } else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
         event.preventDefault();
         const next = at + (event.key === "ArrowDown" ? 1 : -1);

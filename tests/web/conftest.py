@@ -38,21 +38,19 @@ def checker(path: str) -> Path:
 
 
 @pytest.fixture(scope="session")
-def fonts(tmp_path_factory) -> Path:
-    """A first site, whose font files later sites of the session take over."""
-    folder = tmp_path_factory.mktemp("site-fonts")
+def site(tmp_path_factory) -> Path:
+    """The fixture's site."""
+    folder = tmp_path_factory.mktemp("site")
     assert web.make(fixture.book(tmp_path_factory.mktemp("book")), folder / "web", quiet) == []
     return folder / "web"
 
 
 @pytest.fixture
-def make(fonts, tmp_path):
-    """Make a site of a book without subsetting the fonts again. Out: its folder and problems."""
+def make(tmp_path):
+    """Make the site of a book. Out: its folder and problems."""
 
     def build(book, name: str = "web", **options):
         target = tmp_path / name
-        if not target.exists():
-            shutil.copytree(fonts / web.OWN / "fonts", target / web.OWN / "fonts")
         return target, web.make(book, target, quiet, **options)
 
     return build
@@ -64,9 +62,9 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 
 
 @pytest.fixture(scope="session")
-def address(fonts):
+def address(site):
     """The fixture's site over HTTP."""
-    handler = functools.partial(Quiet, directory=str(fonts))
+    handler = functools.partial(Quiet, directory=str(site))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()

@@ -176,8 +176,8 @@ def test_theme_follows_the_system_until_chosen_and_is_remembered(browser, addres
     assert browser.execute_script("return localStorage.getItem('ui-theme')") is None
 
 
-def test_theme_stands_before_the_first_paint(fonts):
-    page = (fonts / CHAPTER).read_text()
+def test_theme_stands_before_the_first_paint(site):
+    page = (site / CHAPTER).read_text()
     assert page.index("localStorage.getItem") < page.index('rel="stylesheet"') < page.index("<body")
 
 
@@ -260,8 +260,8 @@ def test_wide_code_wraps_on_request(browser, address):
 # --- without a server, without scripts ---
 
 
-def test_it_works_from_a_disk(browser, fonts):
-    browser.get((fonts / CHAPTER).as_uri())
+def test_it_works_from_a_disk(browser, site):
+    browser.get((site / CHAPTER).as_uri())
     assert ask(browser, "which rank")[0][1] == "Which rank is stuck?"
     press(browser, Keys.ENTER)
     until(
@@ -325,10 +325,10 @@ def violations(browser, axe: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_the_html_is_valid(fonts):
+def test_the_html_is_valid(site):
     jar = checker("vnu-jar/build/dist/vnu.jar")
     java = shutil.which("java") or pytest.skip("install Java: apt-get install default-jre-headless")
-    command = [java, "-jar", jar, "--errors-only", "--format", "json", "--skip-non-html", fonts]
+    command = [java, "-jar", jar, "--errors-only", "--format", "json", "--skip-non-html", site]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     messages = json.loads(done.stderr)["messages"]
     assert [f"{m['url'].rpartition('/')[2]}:{m['lastLine']} {m['message']}" for m in messages] == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import posixpath
+import random
 import re
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -14,6 +15,7 @@ from bookpress import web
 from bookpress.model import Part
 from bookpress.prove.plan import fence_hash
 from bookpress.web.body import relative
+from fontTools.ttLib import TTFont
 from lxml import html
 from render import fixture
 
@@ -33,8 +35,8 @@ def contents(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_every_link_inside_the_site_arrives(fonts):
-    trees = pages(fonts)
+def test_every_link_inside_the_site_arrives(site):
+    trees = pages(site)
     ids = {url: {e.get("id") for e in tree.iter() if e.get("id")} for url, tree in trees.items()}
     seen = 0
     for url, tree in trees.items():
@@ -45,23 +47,23 @@ def test_every_link_inside_the_site_arrives(fonts):
                 continue
             path = posixpath.normpath(posixpath.join(posixpath.dirname(url), unquote(parts.path)))
             path = url if not parts.path else path
-            assert (fonts / path).is_file(), f"{url}: {target}"
+            assert (site / path).is_file(), f"{url}: {target}"
             if parts.fragment:
                 assert unquote(parts.fragment) in ids[path], f"{url}: {target}"
             seen += 1
     assert seen > 100
 
 
-def test_no_canonical_target_is_left(fonts):
-    for url, tree in pages(fonts).items():
+def test_no_canonical_target_is_left(site):
+    for url, tree in pages(site).items():
         for element in tree.iter():
             for name in ("href", "src"):
                 assert not re.match(r"(book|file|asset):", element.get(name) or ""), url
             assert not {"data-line", "data-fence"} & set(element.keys())
 
 
-def test_ids_are_unique_and_the_shell_keeps_to_its_prefix(fonts):
-    for url, tree in pages(fonts).items():
+def test_ids_are_unique_and_the_shell_keeps_to_its_prefix(site):
+    for url, tree in pages(site).items():
         ids = [e.get("id") for e in tree.iter() if e.get("id")]
         assert len(ids) == len(set(ids)), url
         shell = [
@@ -73,16 +75,16 @@ def test_ids_are_unique_and_the_shell_keeps_to_its_prefix(fonts):
         assert own == [], f"{url}: {own}"
 
 
-def test_code_keeps_its_text(fonts, tmp_path):
+def test_code_keeps_its_text(site, tmp_path):
     book = fixture.book(tmp_path)
     for chapter in book.chapters:
-        tree = html.fromstring((fonts / chapter.url).read_bytes())
+        tree = html.fromstring((site / chapter.url).read_bytes())
         shown = [c.text_content() for c in tree.xpath("//figure[contains(@class,'code')]/pre/code")]
         assert shown == [f.text for f in chapter.fences]
 
 
-def test_what_a_chapter_says_of_itself(fonts):
-    tree = html.fromstring((fonts / "hardware/accelerators.html").read_bytes())
+def test_what_a_chapter_says_of_itself(site):
+    tree = html.fromstring((site / "hardware/accelerators.html").read_bytes())
     facts = " ".join(tree.xpath("string(//dl[@class='ui-facts'])").split())
     assert facts == "Verified2026-11-30 Applies totorch 2.13, CUDA 13"
     assert tree.xpath("//link[@rel='prev']/@href") == ["../preface.html"]
@@ -160,7 +162,12 @@ def test_relative_addresses():
 def test_a_block_says_only_what_was_proven(make, tmp_path):
     book = fixture.book(tmp_path / "b")
     hangs = book.chapters[2]
-    proof = {"chapter": hangs.path, "status": "ok", "date": "2026-11-30T01:02:03Z", "where": "Debian 12"}
+    proof = {
+        "chapter": hangs.path,
+        "status": "ok",
+        "date": "2026-11-30T01:02:03Z",
+        "where": "Debian 12",
+    }
     fences = [
         dataclasses.replace(hangs.fences[0], mode="run"),
         hangs.fences[1],
@@ -180,6 +187,14 @@ def test_a_block_says_only_what_was_proven(make, tmp_path):
     tree = html.fromstring((target / hangs.url).read_bytes())
     said = [e.text for e in tree.xpath("//span[@class='ui-proof']")]
     assert said == ["✓ ran 2026-11-30, Debian 12", "not run: needs a rack"]
+
+
+def test_subsets_carry_their_own_name_and_the_license(site):
+    for file in (site / "ui-assets" / "fonts").glob("press-s*.woff2"):
+        names = {n.nameID: n.toUnicode() for n in TTFont(file)["name"].names}
+        assert names[1].startswith("Press "), file.name
+        assert "Source" not in names[4] + names[6], "a reserved name stays with the original"
+        assert names[0]
 
 
 # --- public failures, by their number in the list of cases ---
@@ -263,6 +278,29 @@ def test_d16_an_old_address_leads_to_the_new_one(make, tmp_path):
         ("WEB004", 6),
     ]
     assert "hardware/accelerators.html" in problems[0].hint
+
+
+def test_g01_the_index_of_a_large_book_keeps_to_its_budget(tmp_path, monkeypatch):
+    # 172,000 words in 770 sections, their frequencies as in prose: the size of the public book we measure with.
+    chance = random.Random(7)
+    letters = "etaoinshrdlucmfwypvbgk"
+    words = ["".join(chance.choices(letters, k=chance.randint(2, 11))) for _ in range(16_000)]
+    shares = [1 / (n + 3) for n in range(len(words))]
+    bodies = []
+    for number in range(46):
+        text = chance.choices(words, shares, k=3740)
+        parts = [
+            f'<h2 id="s{i}">{text[i]}</h2><p>{" ".join(text[i : i + 220])}</p>'
+            for i in range(0, 3740, 220)
+        ]
+        bodies.append(
+            f'<section class="chapter" id="c{number}"><h1 id="t">T</h1>{"".join(parts)}</section>'
+        )
+    site = web.Site(fixture.of_bodies(tmp_path / "b", *bodies))
+    assert web.budget(site) == []
+    assert b"search-index" not in (site.read("c0.html") or b""), "fetched at the first search only"
+    monkeypatch.setattr("bookpress.web.search.BUDGET", 1000)
+    assert [p.code for p in web.budget(site)] == ["WEB006"]
 
 
 def test_g04_an_edit_rewrites_one_page_and_removes_what_is_gone(make, tmp_path):

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from ..model import Book
 from ..problems import Problem, WrongUse
-from . import search
+from . import fonts, search
 from .site import OWN, SHELL_IDS, Site
 
-__all__ = ["OWN", "Site", "check", "make"]
+__all__ = ["OWN", "Site", "budget", "check", "fonts", "make"]
 
 
 def make(
@@ -32,13 +32,9 @@ def make(
     last `prove`, from which each block says when and where it ran.
     """
 
-    def have(name: str) -> bytes | None:
-        file = target / name
-        return file.read_bytes() if file.is_file() else None
-
     _own(target)
-    site = Site(book, downloads, proofs, have=have)
-    problems = check(site) + _budget(site)
+    site = Site(book, downloads, proofs)
+    problems = check(site) + budget(site)
     written: set[Path] = set()
     total = len(site.pages) + len(site.files)
     for done, path in enumerate(site.paths()):
@@ -77,7 +73,7 @@ def check(site: Site) -> list[Problem]:
     return problems
 
 
-def _budget(site: Site) -> list[Problem]:
+def budget(site: Site) -> list[Problem]:
     """Readers fetch the whole index at their first search."""
     size = sum(len(zlib.compress(s.encode(), 6)) for s in (site.search.index, site.search.texts))
     if size <= search.BUDGET:

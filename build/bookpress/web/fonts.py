@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Callable, Mapping
+import os
+import tempfile
+from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +22,8 @@ from pathlib import Path
 import fontTools
 
 from ..fonts import FOLDER
+
+CACHE = FOLDER.parents[1] / ".cache" / "web-fonts"
 
 _LATIN = (
     "20-7E A0-17F 192 218-21B 2C6 2DA 2DC 391-3A1 3A3-3A9 3B1-3C9 1E9E 2010-2015 2018-201E 2020-2022 2026"
@@ -115,17 +119,20 @@ def subset(face: WebFace) -> bytes:
     return out.getvalue()
 
 
-def make(have: Callable[[str], bytes | None], jobs: int = 2) -> Mapping[str, bytes]:
-    """File name → bytes. `have` gives a file that an earlier build left, so that only a cold build subsets."""
-    files = {face.name: have(face.name) for face in FACES}
-    missing = [face for face in FACES if files[face.name] is None]
+def make(cache: Path = CACHE, jobs: int = 2) -> Mapping[str, bytes]:
+    """File name → bytes. Subsets are kept beside the press, for every book: they depend on no book."""
+    missing = [face for face in FACES if not (cache / face.name).is_file()]
     if missing:
+        cache.mkdir(parents=True, exist_ok=True)
         # Largest first, so that the two cores end together.
         missing.sort(key=lambda f: -(FOLDER / f.source).stat().st_size)
         with ProcessPoolExecutor(max_workers=min(jobs, len(missing))) as pool:
             for face, data in zip(missing, pool.map(subset, missing), strict=True):
-                files[face.name] = data
-    return files
+                handle, name = tempfile.mkstemp(dir=cache)
+                with os.fdopen(handle, "wb") as stream:
+                    stream.write(data)
+                os.replace(name, cache / face.name)
+    return {face.name: (cache / face.name).read_bytes() for face in FACES}
 
 
 def rules(base: str) -> str:

@@ -63,7 +63,6 @@ class Site:
     downloads: Sequence[str] = ()  # names of the PDF and EPUB that lie beside the site's folder
     proofs: Path | None = None  # proofs.json of the last `prove`, when there is one
     live: bool = False
-    have: Callable[[str], bytes | None] = lambda name: None
     linked: dict[str, Path] = field(default_factory=dict)  # files that pages link to
 
     # --- the list of files ---
@@ -119,7 +118,7 @@ class Site:
 
     @cached_property
     def fonts(self) -> Mapping[str, bytes]:
-        return fonts.make(lambda name: self.have(f"{OWN}/fonts/{name}"))
+        return fonts.make()
 
     @cached_property
     def css(self) -> str:
