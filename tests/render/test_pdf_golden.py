@@ -234,3 +234,16 @@ def test_any_page_holds_every_block(tmp_path, width, height):
     assert [p for p in made.problems if p.line not in lines] == []
     if width == "210mm":
         assert made.problems == []
+
+
+def test_no_word_stands_alone_when_only_a_space_does_not_fit(tmp_path):
+    """Found in our own preface: `com-` had a line to itself."""
+    made = made_of(
+        tmp_path,
+        "<p>Say where it stands (chapter and section), what it should be, and the source or the command that shows "
+        "it, in an issue of the book's repository. A figure is corrected in <code>data/</code> or in a measurement "
+        "file, so it changes wherever it is shown.</p>",
+    )  # fmt: skip
+    lines = made.pages[made.page_with("Say where it stands")].split("\n")
+    start = next(n for n, line in enumerate(lines) if line.startswith("Say where"))
+    assert all(len(line) > 60 for line in lines[start : start + 2])

@@ -31,6 +31,7 @@ from . import findings, tags
 from .embed import font_uses
 from .fragment import Body, Page, Place, Sheet, Slot
 from .indent import Indents
+from .mend import mend
 from .objects import FONTS, dictionary, key, mark, movable, shared, text
 from .pictures import prepared
 from .prepare import Setting, chapter_markup
@@ -90,6 +91,7 @@ def _style(css: str) -> tuple[weasyprint.CSS, FontConfiguration]:
 
 def lay_out(job: Job) -> tuple[Sheet, Body]:
     """Lay out one piece."""
+    mend()
     quicken()
     drawings = dict(job.drawings)
     found: list = []
