@@ -220,6 +220,27 @@ def test_selected_code_is_the_source(browser, address, tmp_path):
         assert browser.execute_script(select, code) == fence.text
 
 
+def test_old_addresses_arrive(browser, make, tmp_path):
+    book = fixture.book(tmp_path / "b")
+    (book.config.root / "data").mkdir()
+    (book.config.root / "data" / "redirects.yaml").write_text(
+        "gpus.html: hardware/accelerators.html\n"
+        "gpus.html#which: hardware/accelerators.html#which-number\n"
+        "debugging/hangs.html#old: hardware/accelerators.html#setup\n"
+    )
+    folder, problems = make(book)
+    assert problems == []
+    for old, new in (
+        ("gpus.html", "accelerators.html"),
+        ("gpus.html#which", "accelerators.html#which-number"),
+        ("gpus.html#setup", "accelerators.html#setup"),  # an id that did not change
+        ("debugging/hangs.html#old", "accelerators.html#setup"),
+    ):
+        browser.get("about:blank")
+        browser.get(folder.as_uri() + "/" + old)
+        until(browser, "location.href.endsWith(arguments[0])", "/hardware/" + new)
+
+
 # --- widths ---
 
 

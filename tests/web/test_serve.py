@@ -173,6 +173,15 @@ def test_a_broken_book_toml_keeps_the_last_good_pages(press):
         time.sleep(0.05)
 
 
+def test_a_wrong_address_leads_back(press, browser):
+    browser.get(press.address + "deep/down/none.html")
+    until(
+        browser,
+        "document.getElementById('ui-start').href === arguments[0]",
+        press.address + "index.html",
+    )
+
+
 def test_it_ends_cleanly(press):
     with pytest.raises(urllib.error.HTTPError, match="404"):
         press.get("no/such.html")

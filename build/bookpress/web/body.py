@@ -36,6 +36,8 @@ _VOID = frozenset(
 )
 _NOT_VOID = re.compile(r"<([a-z][a-z0-9]*)((?:\s[^<>]*?)?)/>")
 
+_WHOLE = 28  # characters of an option or variable that a table cell never breaks
+
 LANGUAGES = {
     "bash": "Shell", "sh": "Shell", "shell": "Shell", "console": "Console", "python": "Python",
     "py": "Python", "yaml": "YAML", "yml": "YAML", "toml": "TOML", "json": "JSON", "c": "C",
@@ -144,6 +146,10 @@ class Body:
                 continue
             if "stack" in kinds:
                 _label_cells(table)
+            for code in table.iter("code"):
+                words = _text(code)
+                if " " not in words and len(words) <= _WHOLE:
+                    code.set("class", "ui-whole")
             caption = figure.find("figcaption")
             box = etree.Element("div", {"class": "ui-scroll"})
             box.set("role", "region")

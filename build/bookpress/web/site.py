@@ -260,7 +260,6 @@ class Site:
         return url.replace("{commit}", "HEAD").replace("{path}", path) if url else ""
 
     def _landing(self) -> str:
-        first = next((c for c in self.book.chapters if c.number), self.book.chapters[0])
         paths = []
         for name in sorted(
             {a for c in self.book.chapters for a in c.meta.audience}, key=_audience_order
@@ -271,7 +270,7 @@ class Site:
             paths.append((AUDIENCES.get(name, name.capitalize()), entries))
         return self._page(
             "web/landing.html", "index.html", self.book.config.title,
-            date=self.book.stamp.date, start=self.entry(first, "index.html"), paths=paths,
+            date=self.book.stamp.date, start=self.entry(self.book.chapters[0], "index.html"), paths=paths,
             downloads=[(name.rpartition(".")[2].upper(), f"../{name}") for name in self.downloads],
         )  # fmt: skip
 
