@@ -42,12 +42,21 @@ def main_stack(depth: int = 4) -> List[str]:
             for entry in traceback.extract_stack(frame)[-depth:]]
 
 
-def dump_stacks() -> None:
-    """All threads' stacks to stderr, for the rank that is to blame or knows nothing better."""
+def dump_stack(who: str) -> None:
+    """The main thread's stack to stderr, for the rank that is to blame or knows nothing better."""
+    lines = [f"{who}: main thread, innermost frame last:", *(f"  {line}" for line in main_stack(12))]
     try:
-        faulthandler.dump_traceback(file=sys.stderr, all_threads=True)
+        print("\n".join(lines), file=sys.stderr, flush=True)
+    except (OSError, ValueError):
+        pass  # stderr is closed: the report has the innermost frames
+
+
+def catch_native_faults() -> None:
+    """A crash in native code prints the Python stack of every thread before the process dies."""
+    try:
+        faulthandler.enable(file=sys.stderr, all_threads=True)
     except (OSError, ValueError, AttributeError):
-        pass  # stderr is closed or not a file: the report still has the main thread's frames
+        pass  # stderr is not a file descriptor (embedded, captured): nothing to write to
 
 
 class Watchdog:
@@ -80,10 +89,8 @@ class Watchdog:
     def stage(self, name: str, limit: float) -> Iterator[StagePlace]:
         """Stages do not nest; the time between two stages counts for the run's limit only."""
         self._enter(name, time.monotonic() + limit)
-        try:
-            yield self.place
-        finally:
-            self._enter("between stages", None)
+        yield self.place  # an exception leaves stage and deadline in place: the end must come in time too
+        self._enter(f"after {name}", None)
 
     def _enter(self, name: str, end: Optional[float]) -> None:
         with self._changed:
@@ -123,6 +130,5 @@ class Watchdog:
         handler.join(self._grace)
         try:
             self._last_word(self.place)
-            dump_stacks()
         finally:
             os._exit(MISSING_RANK)

@@ -6,6 +6,8 @@ names. ROCm builds of torch answer under `cuda`; `vendor` tells.
 
 from __future__ import annotations
 
+import glob
+import os
 import warnings
 from dataclasses import asdict, dataclass
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
@@ -48,8 +50,10 @@ class Device:
 def load_torch() -> Any:
     """Import torch without its remarks about absent optional packages."""
     warnings.filterwarnings("ignore", message=".*[Nn]um[Pp]y.*")
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # its warnings bury the verdict
     try:
         import torch
+        import torch.distributed
     except ImportError as error:
         raise ProbeFailure(CANNOT_RUN, f"torch can't be imported: {error}",
                            "run the tool with the Python that has torch") from None
@@ -96,9 +100,6 @@ def _import_habana() -> None:
 
 def absent_reason(kind: str) -> str:
     """Why there is none, as far as one can tell from here."""
-    import glob
-    import os
-
     torch = load_torch()
     if kind != "cuda":
         return f"torch {torch.__version__} reports none"

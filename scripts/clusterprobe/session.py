@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from clusterprobe.control import LAST_WORDS, Control, bounded, open_control
-from clusterprobe.deadline import StagePlace, Watchdog, dump_stacks
+from clusterprobe.deadline import StagePlace, Watchdog, catch_native_faults, dump_stack
 from clusterprobe.device import Device, count_devices, choose_kind, load_torch, open_device
 from clusterprobe.exits import MISSING_RANK, OK, UNEXPECTED, ProbeFailure, worst_exit
 from clusterprobe.interrupt import InterruptWatch
@@ -30,6 +30,7 @@ from clusterprobe.store import POLL
 from clusterprobe.topology import node_identity
 from clusterprobe.verdict import Monitor
 
+IMPORT_LIMIT = 300.0  # torch on a cold network file system takes minutes; that is not a hang
 Body = Callable[["Session"], Tuple[int, str]]
 Plan = Callable[[argparse.Namespace, RankEnv], List[str]]
 
@@ -97,14 +98,20 @@ class Session:
     def die_together(self, failure: ProbeFailure, kind: str = "failed", trace: Optional[List[str]] = None) -> None:
         """End all ranks with this failure. Does not return."""
         if self.monitor is not None:
-            self.monitor.collapse(kind, failure.rc, failure.reason, failure.hint, trace)
+            try:
+                self.monitor.collapse(kind, failure.rc, failure.reason, failure.hint, trace)
+            except RuntimeError as error:
+                self._store_lost(str(error))
         self.report.prints = self.report.prints or self.control is None and self.env.local_rank == 0
         self._end(failure.rc, failure.reason, failure.hint)
 
     # -- how a run ends
 
     def run(self, body: Body) -> int:
+        catch_native_faults()
         try:
+            with self.stage("imports", max(IMPORT_LIMIT, self.args.stage_timeout)):
+                load_torch()
             rc, reason = body(self)
             return self._agree(rc, reason)
         except ProbeFailure as failure:
@@ -176,7 +183,7 @@ class Session:
         else:
             self.report.prints = False
         if self.env.rank in verdict.get("culprits", ()) and verdict["rc"] == MISSING_RANK:
-            dump_stacks()
+            dump_stack(f"rank {self.env.rank}@{self.host}")
         self._end(verdict["rc"], verdict["reason"], verdict.get("hint", ""))
 
     def _expired(self, place: StagePlace) -> None:
@@ -185,10 +192,13 @@ class Session:
         if self.monitor is not None:
             self.monitor.collapse("timeout", MISSING_RANK, reason)
         self.report.prints = self.report.prints or self.env.local_rank == 0
-        dump_stacks()
+        dump_stack(f"rank {self.env.rank}@{self.host}")
         self._end(MISSING_RANK, f"rank {self.env.rank}@{self.host}: {reason}", linger=False)
 
     def _store_lost(self, error: str) -> None:
+        if self.report.finished is not None:
+            return  # the run was over: rank 0 may leave first
+        self.report.document["trace"] = [error]
         self.report.prints = self.report.prints or self.env.local_rank <= 1
         self._end(MISSING_RANK, f"rank {self.env.rank}@{self.host} lost the control store at {self.control.endpoint}: "
                   "rank 0 or its host is gone", "look at the log of rank 0's host", linger=False)
@@ -201,6 +211,7 @@ class Session:
                            f"at {endpoint} (rank 0) does not answer: stopped, dead, or cut off",
                            "look at rank 0's process and host")
         sys.stdout.flush()
+        dump_stack(f"rank {self.env.rank}@{self.host}")
 
     def _interrupted(self, rc: int) -> None:
         """Signals: keep what is there. A second thread makes sure that this ends."""
