@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -222,6 +223,14 @@ def test_unchanged_book_is_copied_and_a_changed_chapter_laid_out_alone(made, boo
     pdfs.make(book, folder)
     assert done == [["hangs"], []]
     assert made.file.read_bytes() == before, "bound again from the cache: the same bytes"
+
+
+def test_bodies_that_the_cache_lost_are_made_again(made, book, folder):
+    before = made.file.read_bytes()
+    for kind in ("body", "block", "last"):
+        shutil.rmtree(pdfs.shared_cache() / kind)
+    pdfs.make(book, folder)
+    assert made.file.read_bytes() == before
 
 
 BUILD = """

@@ -42,9 +42,9 @@ def make(book: Book, target: Path, cache: Path, jobs: int, progress: Progress) -
     sheets, failed = _sheets(orders, book, css, store, cache, jobs, progress)
     if failed:
         return sorted({*failed, *(p for s in sheets for p in s.problems)})
+    body_of = functools.partial(_body, store, book, css, cache)
     pieces = [
-        Piece(o.name, o.key, s, functools.partial(_body, store, o.key), o.front)
-        for o, s in zip(orders, sheets, strict=True)
+        Piece(o.name, o.key, s, functools.partial(body_of, o), o.front) for o, s in zip(orders, sheets, strict=True)
     ]
     progress("bind", 0, 1)
     data = assemble(pieces, outline, book.config, book.stamp, store)
@@ -70,10 +70,15 @@ def _described(book: Book) -> tuple:
     return (c.title, c.authors, c.description, c.publisher, c.license, c.language, c.slug)
 
 
-def _body(store: Cache, key: str) -> Body:
-    body = store.get("body", key)
+def _body(store: Cache, book: Book, css: str, cache: Path, order: Order) -> Body:
+    """The objects of a piece. Bodies are read so seldom that trimming may have taken one: then lay out again."""
+    body = store.get("body", order.key)
     if body is None:
-        raise RuntimeError(f"the cache lost an entry while it was in use: body {key[:12]}")
+        ((_, result),) = laid_out([0], [order], book, css, cache, 1)
+        if isinstance(result, Problem):
+            raise RuntimeError(f"{order.name} was laid out before and now is not: {result.message}")
+        body = result[1]
+        store.put("body", order.key, body)
     return body
 
 
