@@ -24,8 +24,6 @@ from .sheet import columns
 _LIBRARIES = ("weasyprint", "pydyf", "fonttools", "tinycss2", "cssselect2", "Pyphen", "pillow", "ziamath")
 _CROSS = re.compile(r'href="(book:[^"]+)"')
 _CHARACTERS_PER_PAGE = 5200  # of markup, on the default page
-# The press's modules that shape a page, besides this package: a change elsewhere lays nothing out again.
-_SOURCES = ("model", "problems", "templates", "fonts", "code", "rows", "breaks", "mathtex", "cache")
 _SHARED_OBJECTS = {"libpango-1.0.so.0": "pango_version_string", "libharfbuzz.so.0": "hb_version_string"}
 
 
@@ -70,7 +68,8 @@ def common() -> str:
     names = ("print.html", "cover.svg", "print/front.html", "print/contents.html", "print/part.html")
     pages = [templates.text(n) for n in names]
     press = Path(__file__).parents[1]
-    sources = [*(press / f"{name}.py" for name in _SOURCES), *sorted((press / "pdf").glob("*.py"))]
+    # All modules that this package may come to import; the other outputs' packages shape no page.
+    sources = [*sorted(press.glob("*.py")), *sorted((press / "pdf").glob("*.py"))]
     files = [file_digest(f) for f in [*sources, *(f.file for f in fonts.faces())]]
     return digest(_machine(), *pages, *files)
 
