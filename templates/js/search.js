@@ -2,7 +2,10 @@
 // and adds excerpts. Words are cut as in build/bookpress/web/search.py: change both together.
 const bookSearch = (() => {
   const root = document.currentScript?.dataset.root ?? "";
-  const STOP = new Set("a an and are as at be by for from if in is it of on or that the this to was with".split(" "));
+  const STOP = new Set((
+    "a an and are as at be but by can do does for from had has have how i if in into is it its me my of on or so than that"
+    + " the their then there these they this to was we were what when where which who why will with you your"
+  ).split(" "));
   const COMPOUND = /[\p{L}\p{N}]+(?:[_\-./:]+[\p{L}\p{N}]+)*/gu;
   const PIECE = /[0-9]+(?:\.[0-9]+)+|[\p{L}\p{N}]+/gu;
   const CJK = /[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]+/g;
@@ -72,14 +75,14 @@ const bookSearch = (() => {
   };
 
   // Best score of one word in each section. `open`: it may go on (the reader is still typing, or it is a stem).
-  const scores = (word, open) => {
+  const scores = (word, open, headings) => {
     const found = new Map();
     const add = (at, share) => {
       const rarity = Math.log(1 + index.sections.length / (places[at].split(" ").length + 0.5));
       postings(at, (section, weight) => {
         const size = 0.6 + 0.4 * index.sizes[section] / index.mean;
         const often = weight & 3 ? 1 + 0.4 * ((weight & 3) - 1) : 1;
-        const head = weight & 4 ? (index.sections[section][3] === 1 ? 3.5 : 2.5) : 0;
+        const head = weight & 4 ? headings * (index.sections[section][3] === 1 ? 3.5 : 2.5) : 0;
         const score = share * rarity * (often / size + head);
         if (score > (found.get(section) || 0)) found.set(section, score);
       });
@@ -87,14 +90,14 @@ const bookSearch = (() => {
     let at = first(word);
     if (terms[at] === word) add(at++, 1);
     if (open) for (let n = 0; n < 60 && at < terms.length && terms[at].startsWith(word); n++, at++) add(at, 0.55 * Math.max(0.4, word.length / terms[at].length));
-    if (word.length > 4 && word.endsWith("s") && !found.size) return scores(word.slice(0, -1), true);
+    if (word.length > 4 && word.endsWith("s") && !found.size) return scores(word.slice(0, -1), true, headings);
     return found;
   };
-  const unitScores = (unit, last) => {
-    const joined = unit.joined ? scores(unit.joined, last || unit.joined.length > 5) : new Map();
+  const unitScores = (unit, last, headings) => {
+    const joined = unit.joined ? scores(unit.joined, last || unit.joined.length > 5, headings) : new Map();
     for (const [s, v] of joined) joined.set(s, v * 1.6);
     if (!unit.pieces.length) return joined;
-    const parts = unit.pieces.map((p, i) => scores(p, p.length > 3 || (last && i === unit.pieces.length - 1)));
+    const parts = unit.pieces.map((p, i) => scores(p, p.length > 3 || (last && i === unit.pieces.length - 1), headings));
     for (const [section, score] of parts[0]) {
       let sum = score;
       for (const part of parts.slice(1)) { if (!part.has(section)) { sum = 0; break; } sum += part.get(section); }
@@ -112,7 +115,9 @@ const bookSearch = (() => {
     if (!wanted.length) return { results: [], partial: false, words: [] };
     const typing = /[\p{L}\p{N}]$/u.test(query);
     // A pasted message holds numbers and names of one machine: what no section knows does not count.
-    const all = wanted.map((u, i) => unitScores(u, typing && i === wanted.length - 1));
+    // In a short query a heading's word is the topic; in a sentence or a message it may be any word.
+    const headings = Math.max(0.3, 1.2 - 0.2 * wanted.length);
+    const all = wanted.map((u, i) => unitScores(u, typing && i === wanted.length - 1, headings));
     const known = all.filter((m) => m.size);
     const needed = wanted.length > 4 ? known : all;
     const total = new Map();
@@ -121,10 +126,10 @@ const bookSearch = (() => {
       total.set(section, [was[0] + score, was[1] + 1]);
     }
     const full = [...total.values()].some(([, hits]) => hits === needed.length);
-    const least = full && needed.length <= 4 ? needed.length : Math.max(1, Math.ceil(known.length * 0.5));
+    const least = full && needed.length <= 4 ? needed.length : Math.max(1, Math.ceil(known.length * 0.3));
     let results = [];
     for (const [section, [score, hits]] of total) {
-      if (hits >= least) results.push({ section, score: score * (hits / Math.max(1, known.length)) ** 2 });
+      if (hits >= least) results.push({ section, score: score * (hits / Math.max(1, known.length)) ** 1.5 });
     }
     results.sort((a, b) => b.score - a.score || a.section - b.section);
     const words = wanted.flatMap((u) => u.words);
