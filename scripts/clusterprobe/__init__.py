@@ -39,9 +39,11 @@ Modules, bottom up (standard library only, except where torch is named; torch is
     census      Census.name(rank) → rank 5@node2; facts by content hash; find_differences
     control     Control: gather, gather_all, share/receive, from_rank0, all_together, places   (torch)
     verdict     Monitor: roll call, one verdict for all ranks
+    software    describe_software, nccl_version, driver_version                                (torch)
     spawn       local ranks without a launcher
     session     Session, run_probe
     join        join_world, collect_facts
+    stages      StageTable: numbered stages with one line for all ranks
     backend     open_group, close_group, gather_into, scatter_reduced                          (torch)
 
 Rules for this package: every module is also pasted into one generated file per tool, so top-level names are

@@ -119,7 +119,7 @@ def refuse_gaps(census: Census) -> None:
             MISSING_RANK, f"{census.names(census.missing)} never reached the store; "
             f"{len(census.records):,} of {census.env.world_size:,} ranks are here",
             f"look at the launcher's log for {'that rank' if count == 1 else 'those ranks'}: was it started, "
-            "and can its host reach the store's address and port?")
+            "and can its host reach the store's address and port?", named=True)
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,26 @@ import threading
 import time
 from typing import Any, Callable, Dict, List, Mapping, Optional
 
-from clusterprobe.census import (Census, census_record, pack_placement, put_facts, read_census, refuse_gaps,
-                                 unpack_placement)
+from clusterprobe.census import (
+    Census,
+    census_record,
+    pack_placement,
+    put_facts,
+    refuse_gaps,
+    unpack_placement,
+)
 from clusterprobe.device import load_torch
 from clusterprobe.exits import CANNOT_RUN, MISSING_RANK, ProbeFailure
 from clusterprobe.launch import RankEnv
 from clusterprobe.rendezvous import Endpoint, choose_endpoint, owns_address, resolve_host
-from clusterprobe.store import POLL, StoreClient, collect_records, expect_greeting, open_stores
+from clusterprobe.store import (
+    POLL,
+    StoreClient,
+    collect_records,
+    expect_greeting,
+    open_stores,
+    report_in,
+)
 
 LAST_WORDS = 4.0  # seconds that ranks wait for each other at the very end
 
@@ -45,8 +58,9 @@ class Control:
 
     def new_store(self, name: str, limit: float) -> Any:
         """A torch store for init_process_group, on a connection of its own, under its own prefix."""
-        import torch.distributed as dist
         from datetime import timedelta
+
+        import torch.distributed as dist
         if self.endpoint is None:
             return dist.HashStore()
         base = dist.TCPStore(self.endpoint.address, self.endpoint.port, None, False, wait_for_workers=False,
@@ -55,12 +69,11 @@ class Control:
 
     def take_census(self, host: str, node: str, device: Mapping[str, Any], facts: Mapping[str, Any],
                     config: Mapping[str, Any], limit: float,
-                    progress: Optional[Callable[[Census], None]] = None) -> Optional[Census]:
+                    watch: Optional[Callable[[float, int, List[int]], None]] = None) -> Optional[Census]:
         """Report this rank. Rank 0 waits for all (or names who is missing) and returns the census."""
         record = census_record(self.env, host, node, os.getpid(), device,
                                put_facts(self.client, "facts", facts), put_facts(self.client, "config", config))
-        tell = (lambda count: progress(read_census(self.client, self.env))) if progress else None
-        records = self.gather("census", record, limit, tell)
+        records = self.gather("census", record, limit, watch)
         if records is not None:
             self.census = Census(self.env, records)
             refuse_gaps(self.census)
@@ -71,20 +84,20 @@ class Control:
         return self.census
 
     def gather(self, name: str, record: Any, limit: float,
-               progress: Optional[Callable[[int], None]] = None) -> Optional[Dict[int, Any]]:
+               watch: Optional[Callable[[float, int, List[int]], None]] = None) -> Optional[Dict[int, Any]]:
         """Every rank's record on rank 0, None elsewhere. Missing ranks are simply not in the answer."""
-        self.client.put(f"{name}/{self.env.rank}", record)
-        self.client.count(f"{name}/n", 1)
+        report_in(self.client, name, self.env.rank, record)
         if self.env.rank != 0:
             return None
-        return collect_records(self.client, name, self.env.world_size, limit, progress)
+        return collect_records(self.client, name, self.env.world_size, limit, watch)
 
     def gather_all(self, name: str, record: Any, limit: float) -> Optional[Dict[int, Any]]:
         """Like gather, but ranks that did not report in time are a failure that names them."""
         records = self.gather(name, record, limit)
         if records is not None and len(records) < self.env.world_size:
             absent = [rank for rank in range(self.env.world_size) if rank not in records]
-            raise ProbeFailure(MISSING_RANK, f"{name}: {self.name_all(absent)} did not report within {limit:.0f} s")
+            raise ProbeFailure(MISSING_RANK, f"{name}: {self.name_all(absent)} did not report within {limit:.0f} s",
+                               named=True)
         return records
 
     def share(self, name: str, value: Any) -> None:

@@ -46,13 +46,17 @@ EXIT_PRECEDENCE: List[int] = [
 
 
 class ProbeFailure(Exception):
-    """A run that can't go on. `reason` is one sentence for the operator, `hint` the next step."""
+    """A run that can't go on. `reason` is one sentence for the operator, `hint` the next step.
 
-    def __init__(self, rc: int, reason: str, hint: str = "") -> None:
+    `named` says that the reason already names the ranks it is about, so no rank is put in front of it.
+    """
+
+    def __init__(self, rc: int, reason: str, hint: str = "", named: bool = False) -> None:
         super().__init__(reason)
         self.rc = rc
         self.reason = reason
         self.hint = hint
+        self.named = named
 
 
 def worst_exit(codes: Iterable[int]) -> int:

@@ -8,26 +8,30 @@ from __future__ import annotations
 
 import os
 import platform
-from typing import Any, Dict, List, Mapping
+from typing import Any, Callable, Dict, List, Mapping, Optional
 
 from clusterprobe.census import Census, Difference, find_differences
-from clusterprobe.device import load_torch
+from clusterprobe.device import Device, load_torch
 from clusterprobe.exits import CANNOT_RUN, USAGE, ProbeFailure
-from clusterprobe.session import Session, describe_software, driver_version, nccl_version
+from clusterprobe.session import Session
+from clusterprobe.software import describe_software, driver_version, nccl_version
 
 # Variables that steer the transport; per-rank ones (devices, ranks) are left out, they must differ.
 FACT_PREFIXES = ("NCCL_", "UCX_", "GLOO_", "RCCL_", "FI_", "TORCH_NCCL_", "CUDA_DEVICE_", "HSA_", "OMP_NUM_THREADS")
 LOCAL_OPTIONS = ("json", "force", "dry_run")  # may differ between ranks
-MUST_AGREE = ("torch", "nccl")
+MUST_AGREE = ("torch", "nccl", "device kind")
+TELL_EVERY = 10.0
+LATE_AFTER = 3.0
 
 
-def collect_facts(environ: Mapping[str, str]) -> Dict[str, Any]:
+def collect_facts(environ: Mapping[str, str], device: Optional[Device] = None) -> Dict[str, Any]:
     """What should be equal on all ranks."""
     torch = load_torch()
     facts: Dict[str, Any] = {
         "python": platform.python_version(), "torch": torch.__version__, "cuda": torch.version.cuda,
         "rocm": getattr(torch.version, "hip", None), "nccl": nccl_version(torch), "driver": driver_version(),
-        "kernel": platform.release()}
+        "kernel": platform.release(), "device kind": device.kind if device else None,
+        "device": device.name if device else None}
     facts.update({key: value for key, value in environ.items() if key.startswith(FACT_PREFIXES)})
     return facts
 
@@ -37,27 +41,50 @@ def join_world(session: Session) -> None:
     with session.stage("store"):
         session.connect()
     with session.stage("census"):
-        take_census(session, collect_facts(os.environ))
+        take_census(session, collect_facts(os.environ, session.device))
     with session.stage("consistency"):
         check_consistency(session)
 
 
-def take_census(session: Session, facts: Mapping[str, Any]) -> None:
-    """Everybody reports; rank 0 names who did not. Fills the report's world and env."""
+def take_census(session: Session, facts: Mapping[str, Any]) -> str:
+    """Everybody reports; rank 0 names who did not, fills the report's world and env, returns who was late."""
     config = {key: value for key, value in session.config.items() if key not in LOCAL_OPTIONS}
     device = session.device.as_json() if session.device else {}
+    watch = LateWatch(session, lambda ranks: Census(session.env).names(ranks, 4))
     census = session.control.take_census(session.host, session.node, device, facts, config,
-                                         session.patience(), lambda part: tell_waiting(session, part))
+                                         session.patience(), watch.see)
     if census is not None:
+        watch_names = LateWatch(session, lambda ranks: census.names(ranks, 4))
+        watch_names.seconds, watch_names.last = watch.seconds, watch.last
         session.report.put("world", census.as_json())
         session.report.put("env", describe_software())
+        return watch_names.sentence()
+    return ""
 
 
-def tell_waiting(session: Session, part: Census) -> None:
-    missing = part.missing
-    if missing:
-        session.report.line(f"waiting for {part.names(missing, 4)}; {len(part.records):,} of "
-                            f"{part.env.world_size:,} ranks are here")
+class LateWatch:
+    """Who came last, and how much later than rank 0. Tells the reader while it waits."""
+
+    def __init__(self, session: Session, name_rank: Callable[[List[int]], str]) -> None:
+        self._session = session
+        self._name = name_rank
+        self._told = 0.0
+        self.seconds = 0.0
+        self.last: List[int] = []
+
+    def see(self, seconds: float, count: int, missing: List[int]) -> None:
+        self.seconds, self.last = seconds, missing or self.last
+        if seconds - self._told < TELL_EVERY:
+            return
+        self._told = seconds
+        who = self._name(missing) if missing else f"{self._session.env.world_size - count:,} ranks"
+        self._session.report.line(f"  … {seconds:.0f} s: waiting for {who}")
+
+    def sentence(self) -> str:
+        """Empty when nobody was late."""
+        if self.seconds < LATE_AFTER or not self.last:
+            return ""
+        return f"last came {self._name(self.last)}, {self.seconds:.0f} s after rank 0"
 
 
 def check_consistency(session: Session) -> List[Difference]:
@@ -85,6 +112,6 @@ def refused_difference(census: Census, differences: List[Difference], kind: str)
     text = "; ".join(difference.sentence(census) for difference in differences[:3])
     if kind == "config":
         return ProbeFailure(USAGE, f"ranks were started with different options: {text}",
-                            "give every rank the same command line")
+                            "give every rank the same command line", named=True)
     return ProbeFailure(CANNOT_RUN, f"ranks run different software: {text}",
-                        "install the same torch and NCCL on every host")
+                        "install the same torch and NCCL on every host", named=True)

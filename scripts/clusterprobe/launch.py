@@ -17,6 +17,7 @@ from clusterprobe.nodelist import expand_nodelist, expand_task_counts
 
 DERIVED_PORT_BASE = 20000  # below the kernel's ephemeral range (32768 and up), above the services
 DERIVED_PORT_SPAN = 10000
+SPAWNED = "CLUSTERPROBE_SPAWNED"  # set for local ranks that the tool started itself
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def _torch_env(environ: Mapping[str, str]) -> Optional[RankEnv]:
             "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")) if value is not None), 0)
         notes.append(f"LOCAL_RANK is not set; taken as {local}")
     return RankEnv(
-        launcher="torchrun" if run_id is not None else "env", rank=rank, world_size=world,
+        launcher="spawn" if environ.get(SPAWNED) else "torchrun" if run_id is not None else "env", rank=rank, world_size=world,
         local_rank=local, local_world_size=read_number(environ, "LOCAL_WORLD_SIZE"),
         node_rank=read_number(environ, "GROUP_RANK"),
         agent_store=environ.get("TORCHELASTIC_USE_AGENT_STORE", "") == "True",

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import platform
 import sys
 import threading
 import traceback
@@ -19,7 +18,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tupl
 
 from clusterprobe.control import LAST_WORDS, Control, bounded, open_control
 from clusterprobe.deadline import StagePlace, Watchdog, catch_native_faults, dump_stack
-from clusterprobe.device import Device, count_devices, choose_kind, load_torch, open_device
+from clusterprobe.device import Device, choose_kind, count_devices, load_torch, open_device
 from clusterprobe.exits import MISSING_RANK, OK, UNEXPECTED, ProbeFailure, worst_exit
 from clusterprobe.interrupt import InterruptWatch
 from clusterprobe.launch import RankEnv, detect_launch
@@ -97,12 +96,13 @@ class Session:
 
     def die_together(self, failure: ProbeFailure, kind: str = "failed", trace: Optional[List[str]] = None) -> None:
         """End all ranks with this failure. Does not return."""
+        kind = "judged" if failure.named else kind
         if self.monitor is not None:
             try:
                 self.monitor.collapse(kind, failure.rc, failure.reason, failure.hint, trace)
             except RuntimeError as error:
                 self._store_lost(str(error))
-        self.report.prints = self.report.prints or self.control is None and self.env.local_rank == 0
+        self.report.prints = self.report.prints or (self.control is None and self.env.local_rank == 0)
         self._end(failure.rc, failure.reason, failure.hint)
 
     # -- how a run ends
@@ -221,7 +221,7 @@ class Session:
             return
         self.watchdog.close()
         if self.monitor is not None:
-            bounded(lambda: self.monitor._client.first_to_put("collapse", {
+            bounded(lambda: self.control.monitor_client.first_to_put("collapse", {
                 "kind": "failed", "rc": rc, "reason": f"ended by {name}", "hint": "", "rank": self.env.rank,
                 "stage": self.watchdog.place.stage, "trace": None}), 1.0)
         self._end(rc, f"ended by {name}; what was measured until then is kept")
@@ -235,32 +235,6 @@ def leave(rc: int) -> None:
         except (OSError, ValueError):
             pass  # nobody reads it any more
     os._exit(rc)
-
-
-def describe_software() -> Dict[str, Any]:
-    """The report's `env`."""
-    torch = load_torch()
-    return {"python": platform.python_version(), "torch": torch.__version__, "cuda": torch.version.cuda,
-            "rocm": getattr(torch.version, "hip", None), "os": platform.platform(),
-            "nccl": nccl_version(torch), "driver": driver_version()}
-
-
-def nccl_version(torch: Any) -> Optional[str]:
-    if not torch.cuda.is_available():
-        return None
-    try:
-        return ".".join(str(part) for part in torch.cuda.nccl.version())
-    except (AttributeError, RuntimeError):
-        return None
-
-
-def driver_version() -> Optional[str]:
-    try:
-        with open("/proc/driver/nvidia/version", encoding="ascii", errors="replace") as file:
-            words = file.readline().split()
-        return next((word for word in words if word[:1].isdigit() and "." in word), None)
-    except OSError:
-        return None
 
 
 def local_rank_count(args: argparse.Namespace, env: RankEnv) -> int:

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import List, Sequence
 
 from clusterprobe.exits import UNEXPECTED, worst_exit
-from clusterprobe.launch import RankEnv
+from clusterprobe.launch import SPAWNED, RankEnv
 
 SETTLE = 30.0  # seconds that the other ranks have to end by themselves after the first one ended badly
 
@@ -43,7 +43,7 @@ def child_environment(env: RankEnv, local: int, count: int, port: int) -> dict:
         LOCAL_RANK=str(local), LOCAL_WORLD_SIZE=str(count),
         MASTER_ADDR=(env.master_addr or "127.0.0.1") if several else "127.0.0.1",
         MASTER_PORT=str(env.master_port or 29500) if several else str(port))
-    values.pop("TORCHELASTIC_RUN_ID", None)
+    values[SPAWNED] = "1"
     return values
 
 

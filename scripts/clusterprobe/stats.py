@@ -51,7 +51,7 @@ def percentile(values: Sequence[float], percent: float) -> float:
         raise ValueError("no values")
     ordered = sorted(values)
     place = (len(ordered) - 1) * percent / 100.0
-    below = int(math.floor(place))
+    below = math.floor(place)
     above = min(below + 1, len(ordered) - 1)
     return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
 
@@ -81,7 +81,7 @@ def median_interval(values: Sequence[float], confidence: float = 0.95) -> Interv
         raise ValueError("no values")
     if n > 1000:  # the normal approximation is exact enough and does not sum a thousand terms
         spread = 1.959964 if confidence == 0.95 else _normal_quantile(0.5 + confidence / 2)
-        k = max(0, int(math.floor(n / 2 - spread * math.sqrt(n) / 2)) - 1)
+        k = max(0, math.floor(n / 2 - spread * math.sqrt(n) / 2) - 1)
         return Interval(ordered[k], ordered[n - 1 - k], confidence)
     k = 0
     while k + 1 < n - 1 - k and 1 - 2 * binomial_below(n, k + 1) >= confidence:

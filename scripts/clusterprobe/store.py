@@ -25,6 +25,7 @@ from clusterprobe.rendezvous import Endpoint, port_is_taken, wait_for_listener
 
 SHARD = 256  # keys a request; keeps one answer below a megabyte
 POLL = 0.05
+FEW_MISSING = 64  # so many missing ranks are looked up by name while waiting
 FOREIGN_LIMIT = 6.0  # a store without our greeting after this belongs to somebody else
 
 
@@ -107,15 +108,29 @@ def report_in(client: StoreClient, name: str, rank: int, record: Any) -> None:
 
 
 def collect_records(client: StoreClient, name: str, world: int, limit: float,
-                    progress: Optional[Callable[[int], None]] = None) -> Dict[int, Any]:
-    """Wait until all ranks reported in or the time is up; returns what is there then."""
+                    watch: Optional[Callable[[float, int, List[int]], None]] = None) -> Dict[int, Any]:
+    """Wait until all ranks reported in or the time is up; returns what is there then.
+
+    `watch(seconds, count, missing)` hears about once a second; `missing` is empty while it would be long.
+    """
     start = told = time.monotonic()
-    while client.count(f"{name}/n") < world and time.monotonic() - start < limit:
-        if progress and time.monotonic() - told > 10:
-            told = time.monotonic()
-            progress(client.count(f"{name}/n"))
+    while True:
+        count, now = client.count(f"{name}/n"), time.monotonic()
+        if count >= world or now - start >= limit:
+            return read_records(client, name, range(world))
+        if watch and now - told > 1.0:
+            told = now
+            few = world - count <= FEW_MISSING
+            watch(now - start, count, missing_ranks(client, name, world) if few else [])
         time.sleep(POLL)
-    return read_records(client, name, range(world))
+
+
+def missing_ranks(client: StoreClient, name: str, world: int) -> List[int]:
+    absent: List[int] = []
+    for shard in shards(range(world)):
+        there = set(present_ranks(client, name, shard))
+        absent.extend(rank for rank in shard if rank not in there)
+    return absent
 
 
 def open_stores(env: RankEnv, endpoint: Endpoint, limit: float, prefix: str) -> Tuple[Any, List[StoreClient]]:

@@ -140,7 +140,7 @@ class Telemetry:
         self._stop = threading.Event()
         self._thread: Optional[threading.Thread] = None
 
-    def start(self) -> "Telemetry":
+    def start(self) -> Telemetry:
         if self._source is not None and self._thread is None:
             self._thread = threading.Thread(target=self._loop, name="telemetry", daemon=True)
             self._thread.start()

@@ -108,6 +108,11 @@ def parse_rank_ranges(text: str) -> List[int]:
     return ranks
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 rank`, `16,384 ranks`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def shorten_list(items: Iterable[str], most: int = 8) -> str:
     """`a, b, c and 12 more`."""
     names = list(items)

@@ -98,7 +98,7 @@ class Monitor:
                 return
 
     def collapse(self, kind: str, rc: int, reason: str, hint: str = "", trace: Optional[List[str]] = None) -> None:
-        """Report a failure of this rank (kind failed, communication, timeout) and end with the others."""
+        """Report a failure of this rank (kind failed, judged, communication, timeout) and end with the others."""
         cause = {"kind": kind, "rc": rc, "reason": reason, "hint": hint, "rank": self._env.rank,
                  "stage": self._place.stage, "trace": trace}
         self._client.first_to_put("collapse", cause)
@@ -114,14 +114,16 @@ class Monitor:
     def _judge(self) -> Dict[str, Any]:
         cause = self._client.look("collapse")
         world = self._env.world_size
-        wait = 0.0 if cause["kind"] == "failed" else ROLL_GRACE + monitor_interval(world) * 2
+        known = cause["kind"] in ("failed", "judged")
+        wait = 0.0 if known else ROLL_GRACE + monitor_interval(world) * 2
         end = time.monotonic() + wait
         while self._client.count("roll/n") < world and time.monotonic() < end:
             time.sleep(POLL)
         census = read_census(self._client, self._env)
-        if cause["kind"] == "failed":
-            verdict = {"rc": cause["rc"], "reason": f"{census.name(cause['rank'])}: {cause['reason']}",
-                       "hint": cause["hint"], "culprits": [cause["rank"]], "trace": cause["trace"]}
+        if known:
+            who = "" if cause["kind"] == "judged" else f"{census.name(cause['rank'])}: "
+            verdict = {"rc": cause["rc"], "reason": who + cause["reason"], "hint": cause["hint"],
+                       "culprits": [], "trace": cause["trace"]}
         else:
             verdict = judge_roll_call(census, read_records(self._client, "roll", range(world)), cause)
         verdict["judge"] = self._env.rank
