@@ -35,11 +35,13 @@ DEBIAN = {
         "chromium-driver",
         "default-jre-headless",
         "gdb",
+        "mariadb-server",
         "munge",
         "poppler-utils",
         "qpdf",
         "shellcheck",
         "slurm-wlm",
+        "slurmdbd",
         "strace",
     ],
 }

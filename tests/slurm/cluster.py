@@ -123,7 +123,8 @@ class Cluster:
     def _on(self, host: str, command: Sequence[str]) -> list[str]:
         """The command line that runs `command` as if on `host`; it dies with its parent."""
         setup = f'mount --bind {shlex.quote(str(self.layout.root / "hosts"))} /etc/hosts; '
-        setup += f'hostname {host}; exec "$@"'
+        # The shell stays as first process of the space: it collects orphans, which slurmd would not.
+        setup += f'hostname {host}; "$@"; exit $?'
         isolate = ["unshare", "--uts", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
         return [*isolate, "sh", "-c", setup, host, *command]
 

@@ -30,7 +30,7 @@ def main(args: argparse.Namespace, progress: Callable, say: Callable) -> int:
     # Only here: a CUDA machine has neither pandoc nor lxml.
     from ..build import default_jobs, prepare
     from . import refresh
-    from . import report as reporting
+    from . import proofs as written
     from .run import prove
 
     jobs = args.jobs or default_jobs()
@@ -43,8 +43,8 @@ def main(args: argparse.Namespace, progress: Callable, say: Callable) -> int:
     if args.refresh:
         problems = refresh.refresh(chapters, outputs, problems, config.root)
     if not args.only:
-        reporting.write(proofs, args.out / "proofs.json")
+        written.write(proofs, args.out / "proofs.json")
     if not args.json and not args.quiet:
-        print(reporting.table(proofs))
+        print(written.table(proofs))
         sys.stdout.flush()
     return say(problems, args)

@@ -1,8 +1,11 @@
 """Runs the steps of one session inside its sandbox. Standard library only; started by path, not imported.
 
-    python3 inside.py PLAN.json RESULT.json
+    python3 inside.py PLAN.json RESULT.json          closes the sandbox, then runs the steps
+    python3 inside.py --steps PLAN.json RESULT.json  runs the steps alone
 
-The plan: {"folder": scratch folder, "steps": [{"id", "command": [...], "timeout", "memory_mb"}], "lo": bool}.
+The plan: {"folder": scratch folder, "steps": [{"id", "command": [...], "timeout", "memory_mb", "exit"}],
+"tmp": what /tmp becomes, or null outside a sandbox, "keep": paths under /tmp that stay in sight, "via": a
+command that runs another (a cluster's login host), or []}.
 Steps run in order in one folder and one process space, so that what an earlier step left running (a hung
 pair of ranks, say) is there for the next; all of it ends with this process's namespace. Output goes to
 files, because a background process that keeps a pipe open would make the reader wait for it.
@@ -20,6 +23,8 @@ import sys
 import time
 
 OUTPUT_LIMIT = 4_000_000  # bytes kept of one step
+ADDRESS = "198.51.100.1"  # of a block kept for documentation
+FILE_LIMIT = 8 << 30  # bytes of one file that a step may write
 
 
 def loopback_up():
@@ -27,6 +32,37 @@ def loopback_up():
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         request = struct.pack("16sH14x", b"lo", 0x1 | 0x40)  # IFF_UP | IFF_RUNNING
         fcntl.ioctl(sock, 0x8914, request)  # SIOCSIFFLAGS
+        # One address beside 127.0.0.1: getaddrinfo counts a host with loopback alone as one without IPv4
+        # (AI_ADDRCONFIG), and slurmdbd then finds no address to listen on.
+        address = struct.pack("16sHH4s8x", b"lo:1", socket.AF_INET, 0, socket.inet_aton(ADDRESS))
+        fcntl.ioctl(sock, 0x8916, address)  # SIOCSIFADDR
+
+
+def mount(*words):
+    subprocess.run(["mount", *words], check=True)
+
+
+def close(tmp, keep):
+    """Private /tmp and /dev/shm, and nothing else that can be written.
+
+    Paths under /tmp that the session needs (the press's own copy, an environment) are bound into the new
+    /tmp at their old names first.
+    """
+    loopback_up()
+    for path in keep:
+        if path.startswith("/tmp/"):
+            place = os.path.join(tmp, os.path.relpath(path, "/tmp"))
+            os.makedirs(place, exist_ok=True)
+            mount("--bind", path, place)
+    mount("--rbind", tmp, "/tmp")
+    mount("-t", "tmpfs", "-o", "mode=1777", "tmpfs", "/dev/shm")
+    with open("/proc/self/mounts", encoding="utf-8") as stream:
+        rows = [row.split(" ") for row in stream]
+    for _, place, _, options, *_ in rows:
+        if not place.startswith(("/proc", "/sys", "/dev", "/tmp")) and "ro" not in options.split(","):
+            # Flags that a user namespace may not drop have to be said again.
+            held = [f for f in ("nosuid", "nodev", "noexec") if f in options.split(",")]
+            mount("-o", ",".join(["remount", "bind", "ro", *held]), place)
 
 
 def limits(memory_mb):
@@ -34,6 +70,7 @@ def limits(memory_mb):
         os.setsid()
         size = memory_mb * 1024 * 1024
         resource.setrlimit(resource.RLIMIT_AS, (size, size))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_LIMIT, FILE_LIMIT))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE):
             signal.signal(number, signal.SIG_DFL)
@@ -41,8 +78,7 @@ def limits(memory_mb):
     return apply
 
 
-def run_step(step, folder, number):
-    log = os.path.join(os.path.dirname(folder), "step-%d.log" % number)
+def run_step(step, folder, log):
     start = time.monotonic()
     with open(log, "wb") as output:
         process = subprocess.Popen(
@@ -60,7 +96,8 @@ def run_step(step, folder, number):
         data = output.read(OUTPUT_LIMIT + 1)
     return {
         "id": step["id"],
-        "status": status,
+        # As a shell reports a signal: 128 and its number.
+        "status": status if status >= 0 else 128 - status,
         "timed_out": timed_out,
         "seconds": round(time.monotonic() - start, 3),
         "output": data[:OUTPUT_LIMIT].decode("utf-8", "replace"),
@@ -68,20 +105,37 @@ def run_step(step, folder, number):
     }
 
 
-def main():
-    with open(sys.argv[1], encoding="utf-8") as stream:
-        plan = json.load(stream)
-    if plan.get("lo"):
-        loopback_up()
+def run_steps(plan, answer):
     results = []
     for number, step in enumerate(plan["steps"]):
-        result = run_step(step, plan["folder"], number)
+        log = os.path.join(os.path.dirname(answer), "step-%d.log" % number)
+        result = run_step(step, plan["folder"], log)
         results.append(result)
-        if result["status"] != step.get("exit", 0):
+        if result["status"] != step["exit"]:
             break
-    with open(sys.argv[2], "w", encoding="utf-8") as stream:
+    temporary = answer + ".new"
+    with open(temporary, "w", encoding="utf-8") as stream:
         json.dump(results, stream)
+    os.replace(temporary, answer)
+
+
+def main():
+    words = sys.argv[1:]
+    only_steps = words[0] == "--steps"
+    path, answer = words[-2:]
+    with open(path, encoding="utf-8") as stream:
+        plan = json.load(stream)
+    if only_steps:
+        run_steps(plan, answer)
+        return 0
+    if plan["tmp"]:
+        close(plan["tmp"], plan["keep"])
+    if not plan["via"]:
+        run_steps(plan, answer)
+        return 0
+    command = [*plan["via"], sys.executable, os.path.abspath(__file__), "--steps", path, answer]
+    return subprocess.run(command, cwd=plan["folder"]).returncode
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

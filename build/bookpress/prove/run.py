@@ -5,21 +5,20 @@ from __future__ import annotations
 import platform
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ..cache import Cache
+from ..cache import Cache, digest, file_digest
 from ..model import Fence
 from ..problems import Problem
 from . import environments, languages, records, sandbox
 from .compare import compare
 from .plan import Session, Step, command, fence_hash, session_hash, sessions
-from .report import Proof
+from .proofs import Proof
 from .sandbox import Result
 
-CLUSTER = Path(__file__).resolve().parents[3] / "tests" / "slurm" / "cluster.py"
 Progress = Callable[[str, int, int], None]
 
 
@@ -39,6 +38,17 @@ def _tools() -> dict[str, str]:
         "system": platform.freedesktop_os_release().get("PRETTY_NAME", platform.system())
         if platform.system() == "Linux" else platform.platform(),
     }  # fmt: skip
+
+
+def _shaping(session: Session) -> dict[str, str]:
+    """What else a session's result depends on: programs it needs, the sandbox, the cluster."""
+    programs = [n for n in session.needs if n in environments.PROGRAMS]
+    files = [Path(sandbox.__file__), Path(sandbox.__file__).with_name("inside.py")]
+    more = {name: _version([name, "--version"]) for name in programs}
+    if session.mode == "slurm":
+        more["slurm"] = _version(["sinfo", "--version"])
+        files += [sandbox.CLUSTER, sandbox.CLUSTER.with_name("slurmconf.py")]
+    return {**more, "sandbox": digest(*map(file_digest, files))}
 
 
 class Prover:
@@ -73,7 +83,7 @@ class Prover:
             if bad or lacking:
                 continue
             pins = environments.versions(self.root, session.needs)
-            key = session_hash(session, {**self.tools, **pins})
+            key = session_hash(session, {**self.tools, **pins, **_shaping(session)})
             kept = self.cache.get("proof", key)
             if kept is not None:
                 self.settle(session, kept[0], kept[1], cached=True)
@@ -91,23 +101,32 @@ class Prover:
     def _results(
         self, pending: Sequence[tuple[Session, str]]
     ) -> Iterable[tuple[Session, str, list[Result]]]:
-        plain = [(s, k) for s, k in pending if s.mode == "run"]
+        if any(session.mode == "slurm" for session, _ in pending):
+            sandbox.need_cluster()
         # Environments are made before the parallel part: two threads must not build the same one.
-        bins = {s.needs: environments.bin_dir(self.root, self.cache_dir, s.needs) for s, _ in plain}
-        with ThreadPoolExecutor(self.jobs) as pool:
-            runs = pool.map(lambda item: sandbox.run(item[0], bins[item[0].needs]), plain)
-            for (session, key), results in zip(plain, runs, strict=True):
-                yield session, key, results
-        slurm = [(s, k) for s, k in pending if s.mode == "slurm"]
-        if slurm:
-            answers = sandbox.run_slurm([s for s, _ in slurm], CLUSTER)
-            for (session, key), results in zip(slurm, answers, strict=True):
-                yield session, key, results
+        bins = {s.needs: environments.bin_dir(self.root, self.cache_dir, s.needs) for s, _ in pending}
+        # Sessions in Slurm wait most of their time and run beside the others, on workers of their own.
+        pools = {"run": ThreadPoolExecutor(self.jobs), "slurm": ThreadPoolExecutor(self.jobs + 1)}
+        try:
+            waiting = {
+                pools[session.mode].submit(sandbox.run, session, bins[session.needs]): (session, key)
+                for session, key in sorted(pending, key=lambda item: -len(item[0].steps))
+            }
+            for future in as_completed(waiting):
+                yield *waiting[future], future.result()
+        finally:
+            for pool in pools.values():
+                pool.shutdown(cancel_futures=True)
 
     def settle(self, session: Session, results: Sequence[Result], date: str, cached: bool) -> bool:
         """Turn a session's results into proofs. Out: True when every step did what it should."""
-        good = True
         where = self._where(session)
+        if results and not results[0].isolated:
+            self.problems.append(Problem(
+                session.chapter, session.steps[0].fence.line, 1, "PRV010",
+                "this run was not cut off from the network", "namespaces need root or user namespaces",
+                "warning",
+            ))  # fmt: skip
         for number, step in enumerate(session.steps):
             result = results[number] if number < len(results) else None
             if result is None or result.status != step.exit:
@@ -118,17 +137,11 @@ class Prover:
             if step.proves:
                 proof = self.proof(session.chapter, step.fence, "ok", where=where, date=date)
                 self.proofs.append(replace(proof, seconds=round(result.seconds, 2), cached=cached))
-            if not result.isolated:
-                message = "this run was not cut off from the network"
-                self.problems.append(Problem(
-                    session.chapter, step.fence.line, 1, "PRV010", message,
-                    "namespaces need root or user namespaces", "warning",
-                ))  # fmt: skip
-        return good
+        return True
 
     def _where(self, session: Session) -> str:
         parts = [self.tools["system"]]
-        parts += [r for r in environments.versions(self.root, session.needs).values()]
+        parts += [r.replace("==", " ") for r in environments.versions(self.root, session.needs).values()]
         if session.mode == "slurm":
             parts.append(_version(["sinfo", "--version"]) + ", two nodes")
         langs = {s.fence.lang for s in session.steps}

@@ -71,7 +71,8 @@ def _script(rows: list[str], first: int) -> Iterator[tuple[int, str]]:
             continue
         if commands:
             yield row, "#SBATCH after the first command is ignored by sbatch: move it up"
-        yield from ((row, message) for message in _options(found[2]))
+        if found[2].strip() not in ("hetjob", "packjob"):  # between the parts of a heterogeneous job
+            yield from ((row, message) for message in _options(found[2]))
 
 
 def _options(text: str) -> Iterator[str]:
