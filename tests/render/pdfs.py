@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pikepdf
 import pypdfium2
+
 from bookpress import pdf
 from bookpress.model import Book
 from bookpress.problems import Problem

@@ -11,6 +11,7 @@ from pathlib import Path
 import page as page_validation
 import pikepdf
 import pytest
+
 from bookpress import fonts
 from bookpress.pdf import workers
 from render import fixture, pdfs

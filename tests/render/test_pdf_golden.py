@@ -9,6 +9,7 @@ import time
 
 import pypdfium2
 import pytest
+
 from bookpress.model import Asset, Page
 from render import fixture, pdfs
 
