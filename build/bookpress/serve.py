@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import json
+import logging
 import mimetypes
 import queue
 import re
@@ -108,7 +109,7 @@ class State:
                 listener.put(("problems", self._shown()))
 
     def _shown(self) -> list[dict]:
-        return [asdict(p) for p in self.problems[:50]]
+        return [asdict(p) for p in sorted(self.problems, key=lambda p: p.level != "error")[:50]]
 
     def listen(self, page: str, seen: str) -> queue.SimpleQueue:
         """A queue of events for one open page, beginning with what it missed since it was sent."""
@@ -246,6 +247,7 @@ def serve(
     Handler.state = state
     server = _server(host, port)
     print(f"reading {folder} …", flush=True)
+    logging.getLogger("watchfiles").setLevel(logging.ERROR)  # it announces Ctrl-C as a warning
     started = False
     try:
         # The first, empty turn comes when the watcher stands: an edit during the first build is not lost.
@@ -300,4 +302,6 @@ def _work(step, state: State) -> None:
     seconds = time.perf_counter() - start
     what = pages[0] if len(pages) == 1 else f"{len(pages)} pages" if pages else "no page"
     print(f"{time.strftime('%H:%M:%S')} {what} changed, {seconds:.2f} s", flush=True)
-    report(state.problems, stream=sys.stderr)
+    report((p for p in state.problems if p not in before), stream=sys.stderr)
+    if state.problems:
+        print(f"{len(state.problems)} problems in all", flush=True)

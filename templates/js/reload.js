@@ -47,7 +47,10 @@
       list.append(item);
     }
     const title = `${problems.length} problem${problems.length === 1 ? "" : "s"}`;
-    overlay.append(Object.assign(document.createElement("b"), { textContent: title }), close, list);
+    // Errors stand open over the page; warnings wait in a corner.
+    const fold = Object.assign(document.createElement("details"), { open: problems.some((p) => p.level === "error") });
+    fold.append(Object.assign(document.createElement("summary"), { textContent: title }), list);
+    overlay.append(close, fold);
     document.body.append(overlay);
   };
 

@@ -191,7 +191,8 @@ def test_a_block_says_only_what_was_proven(make, tmp_path):
 
 def test_subsets_carry_their_own_name_and_the_license(site):
     for file in (site / "ui-assets" / "fonts").glob("press-s*.woff2"):
-        names = {n.nameID: n.toUnicode() for n in TTFont(file)["name"].names}
+        with TTFont(file) as font:
+            names = {n.nameID: n.toUnicode() for n in font["name"].names}
         assert names[1].startswith("Press "), file.name
         assert "Source" not in names[4] + names[6], "a reserved name stays with the original"
         assert names[0]

@@ -116,6 +116,7 @@ def subset(face: WebFace) -> bytes:
     _rename(font, face)
     out = io.BytesIO()
     tool.save_font(font, out, options)
+    font.close()
     return out.getvalue()
 
 
