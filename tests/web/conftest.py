@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
+
 from bookpress import web
 from render import fixture
 

@@ -8,11 +8,12 @@ import subprocess
 import time
 
 import pytest
-from bookpress.web import search
-from render import fixture
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
+
+from bookpress.web import search
+from render import fixture
 
 from .conftest import checker, scheme, size
 

@@ -11,12 +11,13 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from fontTools.ttLib import TTFont
+from lxml import html
+
 from bookpress import web
 from bookpress.model import Part
 from bookpress.prove.plan import fence_hash
 from bookpress.web.body import relative
-from fontTools.ttLib import TTFont
-from lxml import html
 from render import fixture
 
 

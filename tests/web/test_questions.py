@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+
 from bookpress import build
 from bookpress.config import read_config
 
