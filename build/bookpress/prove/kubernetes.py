@@ -50,7 +50,8 @@ def check(document: dict[str, Any], text: str) -> Iterator[tuple[int, str]]:
         deepest = jsonschema.exceptions.best_match([error]) or error
         path = list(deepest.absolute_path)
         where = ".".join(str(p) for p in path) or "the manifest"
-        yield _row(text, path), f"{kind}: {where}: {_said(deepest)}"
+        message, field = _said(deepest)
+        yield _row(text, [*path, *field]), f"{kind}: {where}: {message}"
 
 
 def _unknown(document: dict[str, Any], text: str, hint: str) -> tuple[int, str]:
@@ -65,15 +66,16 @@ def _validator(file: Path) -> Any:
     return jsonschema.Draft202012Validator(json.loads(file.read_text(encoding="utf-8")))
 
 
-def _said(error: Any) -> str:
-    """The error in a line; for an unknown field with the nearest known one."""
-    message = str(error.message)
+def _said(error: Any) -> tuple[str, list[str]]:
+    """The error in a line; for an unknown field with the nearest known one, and the field to point at."""
     if error.validator == "additionalProperties" and isinstance(error.instance, dict):
         known = error.schema.get("properties", {})
         extra = [key for key in error.instance if key not in known]
         hints = [near(key, known) for key in extra]
-        message = f"unknown field {', '.join(map(repr, extra))}" + "".join(f" ({h})" for h in hints if h)
-    return message if len(message) <= 200 else message[:200] + "…"
+        said = f"unknown field {', '.join(map(repr, extra))}" + "".join(f" ({h})" for h in hints if h)
+        return said, extra[:1]
+    message = str(error.message)
+    return (message if len(message) <= 200 else message[:200] + "…"), []
 
 
 def _row(text: str, path: list[str | int]) -> int:

@@ -96,7 +96,8 @@ def _toml(fence: Fence) -> Iterator[Finding]:
         tomllib.loads(fence.text)
     except tomllib.TOMLDecodeError as error:
         place = re.search(r"line (\d+)", str(error))
-        yield (int(place[1]) if place else 1) - 1, f"not valid TOML: {error}"
+        row = int(place[1]) - 1 if place else fence.text.count("\n")  # else: at the end of the document
+        yield row, f"not valid TOML: {error}"
 
 
 def _batch_script(fence: Fence) -> Iterator[Finding]:

@@ -60,6 +60,8 @@ def strict(node: dict[str, Any], name: str = "") -> dict[str, Any]:
     if name == "metadata" and node.get("type") == "object" and "properties" not in node:
         return METADATA
     out: dict[str, Any] = {key: node[key] for key in KEPT if key in node}
+    if "(?i)" in out.get("pattern", ""):  # Go takes the flag anywhere, Python only in front
+        out["pattern"] = "(?i)" + out["pattern"].replace("(?i)", "")
     if node.get("x-kubernetes-int-or-string"):
         out.pop("type", None)
         out["type"] = ["integer", "string"]
