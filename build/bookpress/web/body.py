@@ -17,23 +17,8 @@ from lxml import etree
 from ..model import Chapter
 
 HEADINGS = ("h2", "h3", "h4", "h5", "h6")
-_VOID = frozenset(
-    [
-        "area",
-        "base",
-        "br",
-        "col",
-        "embed",
-        "hr",
-        "img",
-        "input",
-        "link",
-        "meta",
-        "source",
-        "track",
-        "wbr",
-    ]
-)
+_VOID_NAMES = "area base br col embed hr img input link meta source track wbr"
+_VOID = frozenset(_VOID_NAMES.split())
 _NOT_VOID = re.compile(r"<([a-z][a-z0-9]*)((?:\s[^<>]*?)?)/>")
 
 _WHOLE = 28  # characters of an option or variable that a table cell never breaks

@@ -32,92 +32,18 @@ COMPOUND = re.compile(r"[^\W_]+(?:[_\-./:]+[^\W_]+)*")
 PIECE = re.compile(r"\d+(?:\.\d+)+|[^\W_]+")
 CAMEL = re.compile(r"[A-Z]{2,}(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
-STOP = frozenset(
-    [
-        "a",
-        "an",
-        "and",
-        "are",
-        "as",
-        "at",
-        "be",
-        "but",
-        "by",
-        "can",
-        "do",
-        "does",
-        "for",
-        "from",
-        "had",
-        "has",
-        "have",
-        "how",
-        "i",
-        "if",
-        "in",
-        "into",
-        "is",
-        "it",
-        "its",
-        "me",
-        "my",
-        "of",
-        "on",
-        "or",
-        "so",
-        "than",
-        "that",
-        "the",
-        "their",
-        "then",
-        "there",
-        "these",
-        "they",
-        "this",
-        "to",
-        "was",
-        "we",
-        "were",
-        "what",
-        "when",
-        "where",
-        "which",
-        "who",
-        "why",
-        "will",
-        "with",
-        "you",
-        "your",
-    ]
+_COMMON = (
+    "a an and are as at be but by can do does for from had has have how i if in into is it its me my of on or so than"
+    " that the their then there these they this to was we were what when where which who why will with you your"
 )
+STOP = frozenset(_COMMON.split())
 _LONGEST = 40  # characters of a term: longer ones are hashes and paths, which their pieces find
 
 TEXT, HEADING, TITLE = 0, 1, 2
-_BLOCKS = frozenset(
-    [
-        "p",
-        "li",
-        "dt",
-        "dd",
-        "td",
-        "th",
-        "pre",
-        "figcaption",
-        "summary",
-        "h1",
-        "h2",
-        "h3",
-        "h4",
-        "h5",
-        "h6",
-        "blockquote",
-        "div",
-        "aside",
-        "figure",
-        "br",
-        "tr",
-    ]
+_BLOCK_NAMES = (
+    "p li dt dd td th pre figcaption summary h1 h2 h3 h4 h5 h6 blockquote div aside figure br tr"
 )
+_BLOCKS = frozenset(_BLOCK_NAMES.split())
 
 
 @dataclass(frozen=True)
