@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from render import pdfs
 
 LAY_OUT = """
@@ -22,6 +24,7 @@ for order in orders.all_orders(book, css):
 """
 
 
+@pytest.mark.slow
 def test_quicker_functions_change_no_byte(tmp_path):
     quick = pdfs.alone(LAY_OUT, str(tmp_path), "quick")
     assert quick.count("\n") == 8

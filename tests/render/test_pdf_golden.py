@@ -150,6 +150,7 @@ def test_f07_emoji_stand_on_the_line_at_the_size_of_text(tmp_path):
 # --- F15: memory grows with pages ------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_f15_time_and_memory_grow_no_faster_than_pages(tmp_path):
     prose = "".join(f"<p>{'Ranks wait for the slowest of them, and the log names the victim. ' * 8}</p>" for _ in range(50))
     program = """
