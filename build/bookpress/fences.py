@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from . import controls, include
+from . import controls, include, mdbook
 from .drafting import Drafting
 from .infostring import OPENING, Info, read_info
 from .markup import Place
@@ -57,6 +57,8 @@ class Fences:
         mode = self._mode(lang, classes, values, place, bool(opening))
         if "include" in values:
             text = include.include(self.draft, values, text, (row, source.find("include=") + 1 or 1))
+        elif "{{" in text and not self.draft.config.features.strict:
+            text = mdbook.included(self.draft, text, (row, 1))
         fence = Fence(
             index=len(self.draft.fences), line=self.draft.line(row), lang=lang,
             text=controls.restore(text), mode=mode,

@@ -55,13 +55,13 @@ def finish(tree: etree._Element, source: Expanded, config: Config) -> list[Probl
         line = _line(math)
         if missing := _missing(math):
             problems.append(Problem(source.source.path, line, 1, "MTH003",
-                                    f"no font has {missing} in ${_short(tex)}$",
+                                    f"no font has {missing} in ${short(tex)}$",
                                     "use the TeX command of the symbol", level))
         try:
             to_svg(math)
         except Undrawable as reason:
             problems.append(Problem(source.source.path, line, 1, "MTH002",
-                                    f"${_short(tex)}$ cannot be drawn: {reason}",
+                                    f"${short(tex)}$ cannot be drawn: {reason}",
                                     "write it with simpler constructs", level))
     return problems
 
@@ -73,11 +73,23 @@ def to_svg(math: etree._Element) -> tuple[bytes, float, float, float]:
     for semantics in list(core.iter(_NS + "semantics")):
         semantics.getparent().replace(semantics, semantics[0])  # the TeX beside it is not for drawing
     for table in core.iter(_NS + "mtable"):
+        _rows(table)
         sides = [cell.get("columnalign") for cell in table.iterfind(f"{_NS}mtr[1]/{_NS}mtd")]
         if sides[:2] == ["right", "left"]:  # an aligned pair, `a &= b`, closes up at the sign
             table.set("columnspacing", " ".join(("0em", "1em")[n % 2] for n in range(len(sides))))
     core.attrib.pop("alttext", None)
     return _draw(etree.tostring(core, encoding="unicode"))
+
+
+def _rows(table: etree._Element) -> None:
+    """No row without content, which ziamath gives a height below zero: a line end after the last one, `&` alone."""
+    empty = [not any("".join(cell.itertext()).strip() for cell in row) for row in table]
+    while empty and empty[-1]:
+        table.remove(table[-1])
+        empty.pop()
+    for row, bare in zip(table, empty, strict=True):
+        if bare and len(row):
+            etree.SubElement(row[0], f"{_NS}mtext").text = "\u00a0"
 
 
 @lru_cache(maxsize=2048)
@@ -99,7 +111,7 @@ def _draw(mathml: str) -> tuple[bytes, float, float, float]:
     if said.refused:
         raise Undrawable(said.refused)
     width, height = float(svg.get("width", "0")), float(svg.get("height", "0"))
-    if not width or not height:
+    if width <= 0 or height <= 0:
         raise Undrawable("the drawing is empty")
     top = float(svg.get("viewBox", "0 0 0 0").split()[1])
     depth = height + top
@@ -128,5 +140,7 @@ def _unseen(char: str) -> bool:
     return char in "\u200b\u200d\u2060\u2061\u2062\u2063\u2064\ufeff\ufe0e\ufe0f"
 
 
-def _short(tex: str) -> str:
+def short(tex: str) -> str:
+    """A formula in a message."""
+    tex = " ".join(tex.split())
     return tex if len(tex) <= 60 else tex[:57] + "…"

@@ -15,7 +15,19 @@ from urllib.parse import unquote
 
 from lxml import etree
 
-from . import cite, controls, figures, footnotes, glyphs, headings, html, mathtex, pandoc, tables
+from . import (
+    cite,
+    controls,
+    figures,
+    footnotes,
+    glyphs,
+    headings,
+    html,
+    mathtex,
+    pandoc,
+    tables,
+    texmend,
+)
 from .blocks import Blocks
 from .drafting import Drafting
 from .fences import Fences
@@ -26,6 +38,9 @@ from .model import Config, Draft, Expanded
 from .problems import Problem
 from .rawhtml import RawReader
 from .tidy import tidy
+
+# Liquid's and mdBook's tags; other braces in prose may well be meant.
+_TAG = re.compile(r"\{%-?\s*\w[^%]*%\}|\{\{\s*#\w[^}]*\}\}|\{\{-?\s*(?:site|page|'[^']*')[^}]*\}\}")
 
 
 @dataclass(frozen=True)
@@ -63,6 +78,8 @@ def parse(expanded: Expanded, config: Config) -> Draft:
 def _parse(expanded: Expanded, config: Config) -> Draft:
     text = expanded.text.replace("\r\n", "\n").replace("\r", "\n").removeprefix("\ufeff")
     raw, text = text, controls.hide(text)
+    if "$$" in text and not config.features.strict:
+        text = texmend.joined(text)
     readers = _readers(expanded, config, text.split("\n"))
     draft, blocks = readers.draft, readers.blocks
     blocks.write(pandoc.read(text))
@@ -75,7 +92,7 @@ def _parse(expanded: Expanded, config: Config) -> Draft:
     _formulas(blocks.inlines)
     blocks.fences.check()
     readers.notes.check()
-    if raw != text:
+    if controls.FOUND.search(raw):
         _control_bytes(draft, raw.split("\n"))
     tidy(root)
     _words(draft, root)
@@ -97,16 +114,35 @@ def _parse(expanded: Expanded, config: Config) -> Draft:
 
 def _formulas(inlines: Inlines) -> None:
     """Put the MathML of all formulas in their places."""
-    waiting = inlines.formulas
-    made = pandoc.mathml([(tex, display) for _, tex, display, _ in waiting])
+    waiting, draft = inlines.formulas, inlines.draft
+    made = pandoc.mathml([(texmend.uncommented(tex), display) for _, tex, display, _ in waiting])
+    if None in made and not draft.config.features.strict:
+        made = _second_try(inlines, made)
     for (element, tex, _, place), math in zip(waiting, made, strict=True):
         if math is None:
-            inlines.draft.report("MTH001", place, f"pandoc cannot read the formula '{tex.strip()}'")
+            message = f"pandoc cannot read the formula '{mathtex.short(tex)}'"
+            draft.report("MTH001", place, message, level=draft.lenient)
             element.insert(0, etree.Element("code"))
-            element[0].text = tex
+            element[0].text = tex.strip()
         else:
             math.set("alttext", tex.strip())
             element.insert(0, math)
+
+
+def _second_try(inlines: Inlines, made: list[etree._Element | None]) -> list[etree._Element | None]:
+    """Read what failed once more in simpler words; a formula that only defines macros shows nothing."""
+    waiting, known = inlines.formulas, texmend.macros(texmend.uncommented(tex) for _, tex, _, _ in inlines.formulas)
+    failed = [n for n, math in enumerate(made) if math is None]
+    simpler = [(texmend.mended(texmend.uncommented(waiting[n][1]), known), waiting[n][2]) for n in failed]
+    for n, math, (words, _) in zip(failed, pandoc.mathml(simpler), simpler, strict=True):
+        if math is None:
+            continue
+        made[n] = math
+        _, tex, _, place = waiting[n]
+        message = f"the formula '{mathtex.short(tex)}' could only be read without its macros and sizes"
+        if words:
+            inlines.draft.report("MTH001", place, message, level="warning")
+    return made
 
 
 def _control_bytes(draft: Drafting, rows: list[str]) -> None:
@@ -121,14 +157,22 @@ def _control_bytes(draft: Drafting, rows: list[str]) -> None:
 
 
 def _words(draft: Drafting, root: etree._Element) -> None:
-    """Walk the prose for what Markdown left as text: note marks without a note, citations."""
+    """Walk the prose for what Markdown left as text: note marks without a note, citations, template tags."""
     cited = cite.file(draft.config).is_file()
+    tagged: set[str] = set()  # names
     for element in list(root.iter()):
         if not isinstance(element.tag, str) or element.tag in ("pre", "code") or element.tag[0] == "{":
             continue
         for words in (element.text, *(child.tail for child in element)):
             if words and "[^" in words:
                 footnotes.lint(draft, words, draft.row(html.line_of(element)))
+            if words and "{" in words and not draft.config.features.strict and (tag := _TAG.search(words)):
+                name = "".join(re.findall(r"[#\w.]+", tag[0])[:1])
+                if name not in tagged:
+                    tagged.add(name)
+                    message = f"'{tag[0][:60]}' is a template tag of another press: shown as written"
+                    hint = "reported once in a chapter"
+                    draft.report_at("MDN015", html.line_of(element), message, hint, "warning")
         if cited:
             cite.mark(draft, element)
 
