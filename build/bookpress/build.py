@@ -23,7 +23,7 @@ from .config import read_config
 from .expand import expand, facts_for
 from .load import load
 from .model import Book, Config, Draft, Expanded
-from .problems import Problem, errors
+from .problems import Problem, errors, relaxed
 from .stamp import stamp
 
 OUTPUTS = ("pdf", "epub", "web")
@@ -134,10 +134,12 @@ def build(
         stem = f"{config.slug}-{config.version}"
         if "pdf" in outputs:
             made.append(stage / f"{stem}.pdf")
-            problems += pdf.make(book, made[-1], cache_dir / "pdf", jobs, progress)
+            found = pdf.make(book, made[-1], cache_dir / "pdf", jobs, progress)
+            problems += relaxed(found, config.features.strict)
         if "epub" in outputs:
             made.append(stage / f"{stem}.epub")
-            problems += epub.make(book, made[-1], cache_dir / "epub", progress)
+            found = epub.make(book, made[-1], cache_dir / "epub", progress)
+            problems += relaxed(found, config.features.strict)
         if "web" in outputs:
             # Kept between builds, so that pages which did not change keep their time stamp.
             problems += web.make(book, cache_dir / "web", progress)

@@ -54,6 +54,7 @@ CODES: dict[str, Code] = {
     "MDN012": Code("A table asks for an unknown policy.", "Use wide=wrap, landscape or stack."),
     "MDN013": Code("A part of a table or figure stands outside it.", "Put it in, or remove the tag."),
     "MDN014": Code("Blocks nest too deeply to be read.", "Look for runs of > or list marks."),
+    "MDN015": Code("A tag of another press's templates stands in the text.", "Write what it would give."),
     # --- INC: code included from files (include.py) ---
     "INC001": Code("An included file is not there.", "Paths are relative to the chapter."),
     "INC002": Code("An included file has no such region.", "Use the name in the hint."),
@@ -120,6 +121,7 @@ CODES: dict[str, Code] = {
     "PDF003": Code("A link inside the chapter leads nowhere.", "Correct the anchor."),
     "PDF004": Code("No font of the book has a character.", "Replace the character, or write it in words."),
     "PDF005": Code("The layout engine reports a fault.", "The message is its own; report it when unclear."),
+    "PDF006": Code("The layout engine stops at a chapter.", "Halve the chapter to find the block."),
     # --- EPB: found while making or reading the EPUB ---
     "EPB001": Code("EPUBCheck refuses the EPUB.", "Mend the markup at the line given."),
     "EPB002": Code("Ace finds a barrier for readers.", "Do what its rule asks at the place named."),

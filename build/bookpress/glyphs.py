@@ -1,7 +1,8 @@
 """Characters that no face of the book has: found in the source, before a page shows a box.
 
-Called by `parse` last. In: the chapter's tree and its text. Out: one problem per character and line. The
-faces' character tables are read once per process, and only for what lies beyond ASCII.
+Called by `parse` last. In: the chapter's tree and its text. Out: one problem per character and line;
+in books that are not strict per character, since a page in a script that the faces lack would give thousands, and
+the PDF shows U+FFFD there. The faces' character tables are read once per process, only for what lies beyond ASCII.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def check(tree: etree._Element, source: Expanded, config: Config) -> list[Proble
     placed: set[str] = set()
     for at, text in enumerate(source.text.split("\n")):
         line = source.lines[at] if at < len(source.lines) else at + 1
-        for char in sorted(lost.intersection(text)):
+        for char in sorted(lost.intersection(text) - (set() if config.features.strict else placed)):
             placed.add(char)
             found.append(_problem(source.source.path, line, text.index(char) + 1, char, level))
     # Written as an entity or come in with included code: the block's line is the best there is.

@@ -2,17 +2,21 @@
 
 Python's own tokenizer reads each piece; what it calls a tag and no browser knows (`<rank>`, `<pad>`) is
 text that lost its backticks (hermes, vitess, azure-cli all lost words that way), so it is shown as written
-and reported.
+and reported. In books that are not strict, a tag that has values, ends itself or has an end tag is a component
+of another press (`<Tabs>`, `<Listing number="1">`): it goes, its content stays.
 """
 
 from __future__ import annotations
 
+import re
+from functools import cached_property
 from html.parser import HTMLParser
 
 from .drafting import Drafting
 from .html import ALLOWED, INTERACTIVE, OPAQUE, RENAMED, TRANSPARENT, clean
 from .markup import Builder, Place
 
+_END_TAG = re.compile(r"</([A-Za-z][^\s>/]*)\s*>")
 _LINKED = {"a": "href", "img": "src"}
 
 
@@ -26,6 +30,7 @@ class RawReader(HTMLParser):
         self._base: Place = (1, 1)
         self._inline = False
         self._skip: list[str] = []  # open tags whose content is dropped
+        self._components: dict[str, int] = {}  # of another press: how often open
 
     def read(self, piece: str, place: Place, inline: bool = False) -> None:
         """Take in one piece that begins at a place of the expanded text."""
@@ -65,7 +70,11 @@ class RawReader(HTMLParser):
             self.draft.report("MDN002", place, message, level=self.draft.lenient)
             return
         if name not in ALLOWED:
-            self._literal(self.get_starttag_text() or f"<{tag}>", place, tag)
+            shown = self.get_starttag_text() or f"<{tag}>"
+            if self.draft.config.features.strict or not self._is_component(tag, shown, attrs, place[0]):
+                self._literal(shown, place)
+            else:
+                self._component(tag, shown, place)
             return
         given = dict(reversed(attrs))  # the first of a repeated attribute counts, as in HTML
         kept = clean(name, given)
@@ -112,7 +121,11 @@ class RawReader(HTMLParser):
             if name not in ("hr", "img", "wbr"):
                 self.builder.end_tag(name, self._place())
         elif name not in TRANSPARENT and name not in INTERACTIVE and name not in OPAQUE:
-            self.builder.text(f"</{tag}>")
+            if self._components.get(tag):
+                self._components[tag] -= 1
+                self._apart(self._place(), f"</{tag}>")
+            else:
+                self.builder.text(f"</{tag}>")
 
     def handle_data(self, data: str) -> None:
         if self._skip:
@@ -127,11 +140,43 @@ class RawReader(HTMLParser):
     def unknown_decl(self, data: str) -> None:
         """<![CDATA[ … ]]> and its like show nothing."""
 
-    def _literal(self, shown: str, place: Place, tag: str) -> None:
-        message = f"<{tag}> is no HTML tag a book can hold"
+    def _is_component(self, tag: str, shown: str, attrs: list[tuple[str, str | None]], row: int) -> bool:
+        valued = any(value is not None for _, value in attrs)
+        return valued or shown.endswith("/>") or self._last_ends.get(tag, 0) >= row
+
+    @cached_property
+    def _last_ends(self) -> dict[str, int]:
+        """The last row with an end tag, by name."""
+        rows = enumerate(self.draft.rows, 1)
+        return {name.lower(): n for n, row in rows if "</" in row for name in _END_TAG.findall(row)}
+
+    def _component(self, tag: str, shown: str, place: Place) -> None:
+        if tag not in self._components:
+            name = _name(shown)
+            message = f"<{name}> is a tag of another press: its content stays, its values are lost"
+            self.draft.report("MDN002", place, message, "reported once in a chapter", "warning")
+        self._components[tag] = self._components.get(tag, 0) + (not shown.endswith("/>"))
+        self._apart(place, shown)
+
+    def _apart(self, place: Place, shown: str) -> None:
+        """A space where a tag that goes stood between a sentence and a word."""
+        row, col = place
+        source = self.draft.rows[row - 1] if 0 < row <= len(self.draft.rows) else ""
+        before, after = source[: col - 1][-1:], source[col - 1 + len(shown) :][:1]
+        if self._inline and before and before in ".,;:!?)" and after.isalnum():
+            self.builder.text(" ")
+
+    def _literal(self, shown: str, place: Place) -> None:
+        message = f"<{_name(shown)}> is no HTML tag a book can hold"
         hint = f"write `{' '.join(shown.split())}` in backticks"
         self.draft.report("MDN001", place, message, hint, self.draft.lenient)
         self.builder.text(shown)
+
+
+def _name(shown: str) -> str:
+    """A tag's name as its author wrote it; the tokenizer gives it in lower case."""
+    found = re.match(r"<([^\s/>]+)", shown)
+    return found[1] if found else shown
 
 
 def leading_lines(data: str) -> int:

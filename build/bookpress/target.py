@@ -20,6 +20,7 @@ from .problems import near
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _REFUSED = frozenset(("javascript", "vbscript", "data", "file", "book", "asset"))
+_TEMPLATE = re.compile(r"\{\{|\{%|%7[Bb]%7[Bb]|%7[Bb]%25")
 _BLOB = re.compile(r"/(?:blob|tree|raw)/[^/]+/")
 
 
@@ -107,6 +108,9 @@ class Atlas:
     def resolve(self, written: str, chapter: str) -> Found:
         """Where a link that stands in a chapter leads."""
         written = self._own_address(written.strip())
+        if _TEMPLATE.search(written):
+            message = f"'{_short(unquote(written))}' holds a tag of another press's templates"
+            return Found(trouble=Trouble("LNK001", message, "write the address it stands for"))
         scheme = _SCHEME.match(written)
         if scheme and scheme.group(1).lower() in _REFUSED:
             return Found(trouble=Trouble("LNK007", f"links to '{scheme.group(1)}:' are not carried"))
@@ -121,6 +125,9 @@ class Atlas:
         base = "" if path.startswith("/") else posixpath.dirname(chapter)
         full = posixpath.normpath(posixpath.join(base, path.lstrip("/") or "."))
         if full == ".." or full.startswith("../"):
+            page = self._permalink(full.replace("../", ""), path, fragment, chapter)
+            if page:
+                return page
             return Found(trouble=Trouble("LNK005", f"'{path}' leads out of the book's folder"))
         return self._path(full, path, fragment, chapter)
 
@@ -161,7 +168,29 @@ class Atlas:
             return Found(f"file:{quote(full)}" + (f"#{fragment}" if fragment else ""))
         return self._missing(full, path, fragment, chapter)
 
+    def _permalink(self, full: str, path: str, fragment: str, chapter: str) -> Found | None:
+        """A chapter by the address of its page on the book's own web site, which only strict books may not use."""
+        if self.config.features.strict:
+            return None
+        page = re.sub(r"(?:/index)?\.html?$|/$", "", full)
+        for name in (f"{page}.md", f"{page}.markdown", f"{page}.mdx"):
+            if name in self.slugs:
+                return self._anchor(name, fragment, chapter)
+        if readme := self._readme(page):
+            return self._anchor(readme, fragment, chapter)
+        stem = posixpath.basename(page)
+        if posixpath.splitext(stem)[1]:
+            return None  # a file of some kind, not a page
+        same = [known for known in self.slugs if _stem(known) == stem]
+        if len(same) != 1:
+            return None
+        found = self._anchor(same[0], fragment, chapter)
+        taken = Trouble("LNK001", f"no file '{path}': taken as {same[0]}", f"write '{_relative(same[0], chapter)}'")
+        return Found(found.href, found.anchor, found.trouble or taken)
+
     def _missing(self, full: str, path: str, fragment: str, chapter: str) -> Found:
+        if page := self._permalink(full, path, fragment, chapter):
+            return page
         spelt = self.files.other_case(full)
         if spelt:
             right = self._path(spelt, path, fragment, chapter)
@@ -233,6 +262,17 @@ def quote_fragment(ident: str) -> str:
 def _url(written: str) -> str:
     """An external address that is valid where authors were generous."""
     return re.sub(r'[\s"<>`{}|\\^]|%(?![0-9A-Fa-f]{2})', lambda m: quote(m[0]), written)
+
+
+def _stem(path: str) -> str:
+    """The name that a page of this chapter has on most web sites."""
+    folder, name = posixpath.split(path)
+    stem = posixpath.splitext(name)[0]
+    return posixpath.basename(folder) if stem.lower() in ("readme", "index") else stem
+
+
+def _short(words: str) -> str:
+    return words if len(words) <= 60 else words[:57] + "…"
 
 
 def _relative(path: str, chapter: str) -> str:

@@ -30,6 +30,10 @@ def test_every_line_is_named():
     assert len(check("<p>𓀀 𓀀</p>", "𓀀\n𓀀 𓀀\n")) == 2
 
 
+def test_a_book_that_is_not_strict_hears_of_a_character_once():
+    assert len(check("<p>𓀀 𓀀</p>", "𓀀\n𓀀 𓀀\n", strict=False)) == 1
+
+
 def test_what_engineers_write_passes():  # F07, F09, F10
     text = "漢 🚀 ≥ ┌─┐ ✓ ✗ → ⇒ 한국어 é ½ ₂ ⁻¹ µ Ω 👍🏽 👨‍👩‍👧 🇩🇪 1️⃣ ⚠️ \u00ad\u200b"
     assert check(f"<pre>{text}</pre>", text) == []

@@ -19,7 +19,7 @@ from ..cache import digest, file_digest
 from ..model import Book, Chapter
 from . import front
 from .prepare import Setting, page
-from .sheet import columns
+from .sheet import columns, measure
 
 _LIBRARIES = ("weasyprint", "pydyf", "fonttools", "tinycss2", "cssselect2", "Pyphen", "pillow", "ziamath")
 _CROSS = re.compile(r'href="(book:[^"]+)"')
@@ -77,7 +77,7 @@ def common() -> str:
 def all_orders(book: Book, css: str) -> list[Order]:
     """All pieces in reading order."""
     config = book.config
-    base = Setting(config.title, config.language, columns(config), "", config.title)
+    base = Setting(config.title, config.language, columns(config), "", config.title, measure(config))
     source_url = config.source_url.replace("{commit}", book.stamp.commit or "HEAD")
     shared = digest(common(), css, repr(base))
     markup, drawings = front.front(book)

@@ -8,15 +8,19 @@ alternative text, code gets rows that fit, rows of stacked tables get their labe
 from __future__ import annotations
 
 import copy
+import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lxml import etree
 
-from .. import code, mathtex, templates
+from .. import code, glyphs, mathtex, templates
 from ..model import Chapter
 from ..problems import Problem
 
+_SHARE = re.compile(r"\bwidth-(\d+)")
+_TEXT = re.compile(r">[^<]+")
 _MATH = "{http://www.w3.org/1998/Math/MathML}math"
 # Where a page number in brackets would disturb more than it helps.
 _NO_SLOT = frozenset({"h1", "h2", "h3", "h4", "h5", "h6", "figcaption", "table", "summary"})
@@ -37,6 +41,7 @@ class Setting:
     columns: int
     source_url: str  # pattern for files of the book that are no chapter; "" when unknown
     running: str  # left side of the running head
+    measure: int  # width of the text in CSS pixels
     digits: tuple[tuple[str, int], ...] = ()  # link target → digits that its page number will have
 
 
@@ -52,7 +57,7 @@ def chapter_markup(
     code.fit(root, setting.columns)
     _tables(root)
     _lists(root)
-    _images(root)
+    _images(root, setting.measure)
     body = etree.tostring(root, encoding="unicode")
     return page(setting, chapter.title, body, "chapter")
 
@@ -60,8 +65,19 @@ def chapter_markup(
 def page(setting: Setting, title: str, body: str, kind: str) -> str:
     """Any piece in the shell of the print edition."""
     return templates.env().get_template("print.html").render(
-        setting=setting, title=title, body=templates.markup(body), kind=kind
+        setting=setting, title=title, body=templates.markup(_printable(body)), kind=kind
     )
+
+
+def _printable(body: str) -> str:
+    """Text with U+FFFD for what no face can set (`glyphs` has reported it), rather than an empty box."""
+    if body.isascii():
+        return body
+    lost = {c: "\ufffd" for c in set(body) if not c.isascii() and not glyphs.has(c)}
+    if not lost:
+        return body
+    table = str.maketrans({c: "" if unicodedata.combining(c) else sign for c, sign in lost.items()})
+    return _TEXT.sub(lambda m: m[0].translate(table), body)
 
 
 def _sub(parent: etree._Element, tag: str, text: str = "", **attributes: str) -> etree._Element:
@@ -182,7 +198,13 @@ def _links(root: etree._Element, setting: Setting) -> None:
 def _formulas(root: etree._Element, path: str, drawings: dict[str, bytes], problems: list[Problem]) -> None:
     """Formulas as drawings; the TeX is their alternative text."""
     for math in list(root.iter(_MATH)):
-        svg, width, height, depth = mathtex.to_svg(math)
+        try:
+            svg, width, height, depth = mathtex.to_svg(math)
+        except mathtex.Undrawable:  # `parse` has reported it; where the book goes on, the TeX stands here
+            words = etree.Element("code")
+            words.text, words.tail = math.get("alttext"), math.tail
+            math.getparent().replace(math, words)
+            continue
         name = f"{len(drawings)}.svg"
         drawings[name] = svg
         image = etree.Element("img", {
@@ -230,11 +252,20 @@ def _lists(root: etree._Element) -> None:
                 element.set("class", "announces")
 
 
-def _images(root: etree._Element) -> None:
-    """Sizes as style: the layout takes no sizes from attributes."""
+def _images(root: etree._Element, measure: int) -> None:
+    """Sizes as style: the layout takes no sizes from attributes. In a table, a share of the width is the most."""
+    for row in root.iter("tr"):
+        for image in row.iter("img"):
+            if image.get("class") != "formula":
+                most = measure // max(len(row), 1) - 14  # what the cell's padding leaves
+                width, share = image.get("width") or "", _SHARE.search(image.get("class") or "")
+                wanted = most * int(share[1]) // 100 if share else int(width) if width.isdigit() else 0
+                image.set("width", str(max(min(wanted or most, most), 1)))
     for image in root.iter("img"):
         if image.get("class") == "formula":
             continue
         width = image.get("width") or ""
         if width.isdigit() and width != "0":
             image.set("style", f"width:{width}px")
+        elif share := _SHARE.search(image.get("class") or ""):
+            image.set("style", f"width:{share[1]}%")

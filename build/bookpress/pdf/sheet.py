@@ -32,17 +32,22 @@ def margin(config: Config) -> float:
     return min(max(millimetres(config.page.width) * 0.105, 12.0), 22.0)
 
 
+def measure(config: Config) -> int:
+    """Width of the text in CSS pixels."""
+    return int((millimetres(config.page.width) - 2 * margin(config)) / 25.4 * 96)
+
+
 def code_size(config: Config) -> float:
     """Points at which `code_width` columns fill the measure."""
-    measure = (millimetres(config.page.width) - 2 * margin(config)) / 25.4 * 72 - 2 * _PADDING
+    line = (millimetres(config.page.width) - 2 * margin(config)) / 25.4 * 72 - 2 * _PADDING
     # A hair less than full: rounding in the layout must not push a full line over.
-    return min(max(int(measure / (config.code_width * _ADVANCE) * 100 - 1) / 100, _SMALLEST), _LARGEST)
+    return min(max(int(line / (config.code_width * _ADVANCE) * 100 - 1) / 100, _SMALLEST), _LARGEST)
 
 
 def columns(config: Config) -> int:
     """Columns that fit; fewer than `code_width` only where the page is too narrow for it."""
-    measure = (millimetres(config.page.width) - 2 * margin(config)) / 25.4 * 72 - 2 * _PADDING
-    return min(config.code_width, int(measure / (code_size(config) * _ADVANCE)))
+    line = (millimetres(config.page.width) - 2 * margin(config)) / 25.4 * 72 - 2 * _PADDING
+    return min(config.code_width, int(line / (code_size(config) * _ADVANCE)))
 
 
 def style(config: Config) -> str:

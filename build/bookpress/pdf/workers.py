@@ -85,7 +85,7 @@ def _work(task: dict) -> tuple[Sheet, Body] | Problem:
         place = traceback.extract_tb(error.__traceback__)[-1]
         said = f"{type(error).__name__}: {error}".rstrip(": ")
         return Problem(
-            task["path"], 0, 0, "PDF005", f"layout stopped: {said}",
+            task["path"], 0, 0, "PDF006", f"layout stopped: {said}",
             f"in {Path(place.filename).name}:{place.lineno}; halve the chapter to find the block",
         )  # fmt: skip
     finally:
