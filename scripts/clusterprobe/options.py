@@ -18,7 +18,7 @@ class ProbeParser(argparse.ArgumentParser):
     """argparse with exact names only, `_` read as `-` in option names, and usage errors as exit 2."""
 
     def __init__(self, tool: str, description: str, epilog: str = "") -> None:
-        text = "\n\n".join(filter(None, (epilog, exit_table().replace("%", "%%"))))
+        text = "\n\n".join(filter(None, (epilog, exit_table())))
         super().__init__(prog=tool, description=description, epilog=text, allow_abbrev=False,
                          formatter_class=argparse.RawDescriptionHelpFormatter)
         self.tool = tool

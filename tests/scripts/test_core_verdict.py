@@ -1,0 +1,95 @@
+"""Who is to blame: the judgment over roll-call answers, as a table, and names in sentences."""
+
+from __future__ import annotations
+
+import pytest
+from clusterprobe.census import Census, content_hash
+from clusterprobe.exits import MISSING_RANK, UNEXPECTED, WRONG_DATA
+from clusterprobe.launch import RankEnv
+from clusterprobe.stages import merge_failures
+from clusterprobe.verdict import judge_roll_call, monitor_interval
+
+TIMEOUT = {"kind": "timeout", "rc": MISSING_RANK, "rank": 1, "stage": "measure", "reason": "the time limit passed"}
+
+
+def census(size: int, without: tuple[int, ...] = (), per_node: int = 2, **env) -> Census:
+    made = Census(RankEnv("env", 0, size, local_world_size=per_node, **env))
+    for rank in range(size):
+        if rank not in without:
+            made.records[rank] = {"host": f"n{rank // per_node}", "node": f"k{rank // per_node}", "local": rank % per_node,
+                                  "pid": 100 + rank, "uuid": None, "pci": None, "device": "cpu", "facts": "f", "config": "c"}
+    return made
+
+
+def roll(size: int, without: tuple[int, ...] = (), **behind: int) -> dict:
+    counts = {int(rank[1:]): count for rank, count in behind.items()}
+    return {rank: {"stage": "measure", "step": "all_reduce 8 B", "count": counts.get(rank, 10), "seconds": 12.5,
+                   "stack": ["tool.py:7 main", "tool.py:3 slow"]} for rank in range(size) if rank not in without}
+
+
+@pytest.mark.parametrize(("world", "answers", "cause", "rc", "words", "culprits"), [
+    (census(4), roll(4, (2,)), TIMEOUT, 5, "measure: rank 2@n1 did not answer the roll call", [2]),
+    (census(4, (3,)), roll(4, (3,)), TIMEOUT, 5, "rank 3 (expected on n1) never reached the store", [3]),
+    (census(4), roll(4, r1=7), TIMEOUT, 5, "rank 1@n0 fell behind, for 12.5 s in measure, all_reduce 8 B", [1]),
+    (census(4), roll(4, r1=7, r2=9), TIMEOUT, 5, "rank 1@n0 fell behind", [1]),
+    (census(4), roll(4), TIMEOUT, 5, "measure (all_reduce 8 B): all 4 ranks wait inside the same step", []),
+    (census(4), roll(4, (2,)), {**TIMEOUT, "kind": "communication", "reason": "Connection closed by peer"}, 5,
+     "rank 2@n1 did not answer", [2]),
+    (census(4), roll(4), {**TIMEOUT, "kind": "communication", "rc": UNEXPECTED, "reason": "NCCL error"}, 1,
+     "rank 1@n0: NCCL error", [1]),
+])
+def test_judgment(world, answers, cause, rc, words, culprits):
+    verdict = judge_roll_call(world, answers, cause)
+    assert verdict["rc"] == rc
+    assert words in verdict["reason"]
+    assert verdict["culprits"] == culprits
+
+
+def test_the_stack_of_the_late_rank_is_told():
+    assert "tool.py:3 slow" in judge_roll_call(census(4), roll(4, r1=7), TIMEOUT)["hint"]
+
+
+def test_a_big_world_is_told_in_groups():
+    big = census(16384, without=tuple(range(8000, 9000)), per_node=8)
+    reason = judge_roll_call(big, roll(16384, tuple(range(8000, 9000))), TIMEOUT)["reason"]
+    assert "1,000 ranks" in reason
+    assert len(reason) < 400
+    lost = census(16384, per_node=8)
+    reason = judge_roll_call(lost, roll(16384, tuple(range(64, 128))), TIMEOUT)["reason"]
+    assert "64 ranks (n8: ranks 64-71, n9: ranks 72-79" in reason
+    assert len(reason) < 400
+
+
+def test_expected_host_from_the_node_list():
+    listed = census(4, (2, 3), nodelist=("a", "b"), tasks_per_node=(2, 2))
+    assert listed.names([2, 3]) == "rank 2 (expected on b), rank 3 (expected on b)"
+    assert census(4, (0, 1, 2, 3)).name(2) == "rank 2 (host unknown)"
+
+
+def test_equal_failures_are_told_once():
+    world = census(6)
+    records = {rank: {"rc": 0, "why": "", "hint": ""} for rank in range(6)}
+    assert merge_failures(world, records) is None
+    for rank in (1, 4, 5):
+        records[rank] = {"rc": 6, "why": "no device", "hint": "look"}
+    records[2] = {"rc": WRONG_DATA, "why": "sum is wrong", "hint": "drain"}
+    failure = merge_failures(world, records)
+    assert (failure.rc, failure.hint, failure.named) == (WRONG_DATA, "drain", True)
+    assert failure.reason == "rank 2@n1: sum is wrong; rank 1@n0, rank 4@n2, rank 5@n2: no device"
+
+
+def test_world_in_the_report_is_by_node():
+    listed = census(5, (4,)).as_json()
+    assert (listed["size"], listed["node_count"], listed["missing"]) == (5, 2, "4")
+    assert listed["nodes"][0]["ranks"] == "0-1"
+    assert listed["nodes"][0]["uuids"] is None
+
+
+def test_hash_depends_on_values_not_on_order():
+    assert content_hash({"a": 1, "b": 2}) == content_hash({"b": 2, "a": 1})
+    assert content_hash({"a": 1}) != content_hash({"a": 2})
+
+
+def test_big_worlds_ask_less_often():
+    assert monitor_interval(8) == 0.2
+    assert 16384 / monitor_interval(16384) <= 8001
