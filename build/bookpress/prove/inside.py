@@ -23,6 +23,11 @@ import sys
 import time
 
 OUTPUT_LIMIT = 4_000_000  # bytes kept of one step
+DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+LINKS = {
+    "fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1",
+    "stderr": "/proc/self/fd/2", "ptmx": "pts/ptmx",
+}
 ADDRESS = "198.51.100.1"  # of a block kept for documentation
 FILE_LIMIT = 8 << 30  # bytes of one file that a step may write
 
@@ -42,26 +47,54 @@ def mount(*words):
     subprocess.run(["mount", *words], check=True)
 
 
-def close(tmp, keep):
-    """Private /tmp and /dev/shm, and nothing else that can be written.
+def close(tmp, mine, keep):
+    """Private /tmp, /dev and /dev/shm, and nothing else that can be written.
 
-    Paths under /tmp that the session needs (the press's own copy, an environment) are bound into the new
-    /tmp at their old names first.
+    `mine`, and the paths under /tmp that the session needs (the press's own copy, an environment) are bound
+    into the new /tmp at their old names; only `mine` stays writable.
     """
     loopback_up()
-    for path in keep:
+    for path in [mine, *keep]:
         if path.startswith("/tmp/"):
             place = os.path.join(tmp, os.path.relpath(path, "/tmp"))
             os.makedirs(place, exist_ok=True)
             mount("--bind", path, place)
+            if path != mine:
+                mount("-o", "remount,bind,ro", place)
+    own_devices(os.path.join(mine, "dev"))
     mount("--rbind", tmp, "/tmp")
-    mount("-t", "tmpfs", "-o", "mode=1777", "tmpfs", "/dev/shm")
+    for place in ("/proc/sys", "/proc/sysrq-trigger"):
+        if os.path.exists(place):
+            mount("--bind", place, place)
+    read_only()
+
+
+def own_devices(place):
+    """A /dev with what programs need. On the machine's own, `rm` in a fence would reach the machine's disks."""
+    os.mkdir(place)
+    mount("-t", "tmpfs", "-o", "mode=755", "tmpfs", place)
+    for name in DEVICES:
+        if os.path.exists("/dev/" + name):
+            open(os.path.join(place, name), "w").close()
+            mount("--bind", "/dev/" + name, os.path.join(place, name))
+    for name in ("pts", "shm"):
+        os.mkdir(os.path.join(place, name))
+    mount("-t", "devpts", "-o", "newinstance,ptmxmode=0666,mode=620", "devpts", os.path.join(place, "pts"))
+    mount("-t", "tmpfs", "-o", "mode=1777", "tmpfs", os.path.join(place, "shm"))
+    for name, target in LINKS.items():
+        os.symlink(target, os.path.join(place, name))
+    mount("--rbind", place, "/dev")
+
+
+def read_only():
     with open("/proc/self/mounts", encoding="utf-8") as stream:
         rows = [row.split(" ") for row in stream]
     for _, place, _, options, *_ in rows:
-        if not place.startswith(("/proc", "/sys", "/dev", "/tmp")) and "ro" not in options.split(","):
+        flags = options.split(",")
+        mine = place == "/proc" or place.split("/")[1] in ("dev", "tmp")
+        if not mine and "ro" not in flags:
             # Flags that a user namespace may not drop have to be said again.
-            held = [f for f in ("nosuid", "nodev", "noexec") if f in options.split(",")]
+            held = [f for f in ("nosuid", "nodev", "noexec") if f in flags]
             mount("-o", ",".join(["remount", "bind", "ro", *held]), place)
 
 
@@ -84,6 +117,7 @@ def run_step(step, folder, log):
         process = subprocess.Popen(
             step["command"], cwd=folder, stdin=subprocess.DEVNULL, stdout=output,
             stderr=subprocess.STDOUT, preexec_fn=limits(step["memory_mb"]),
+            env={**os.environ, "PWD": folder},
         )
         try:
             status = process.wait(timeout=step["timeout"])
@@ -129,7 +163,7 @@ def main():
         run_steps(plan, answer)
         return 0
     if plan["tmp"]:
-        close(plan["tmp"], plan["keep"])
+        close(plan["tmp"], os.path.dirname(os.path.abspath(path)), plan["keep"])
     if not plan["via"]:
         run_steps(plan, answer)
         return 0

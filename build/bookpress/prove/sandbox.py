@@ -110,7 +110,7 @@ def prepare(session: Session, base: Path, bin_dir: Path | None) -> Prepared:
             "timeout": step.timeout_s, "memory_mb": MEMORY_MB,
         })  # fmt: skip
     via = [sys.executable, str(CLUSTER), "run", "--"] if session.mode == "slurm" else []
-    keep = [str(base), str(TREE), *([str(bin_dir.parent)] if bin_dir else [])]
+    keep = [str(TREE), *([str(bin_dir.parent)] if bin_dir else [])]
     plan, answer = base / "plan.json", base / "result.json"
     plan.write_text(json.dumps({
         "folder": str(tmp / "work"), "steps": steps, "tmp": str(outside) if prefix else None,
