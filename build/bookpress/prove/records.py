@@ -6,20 +6,23 @@ exit status, seconds and output. A changed fence has another hash: its record is
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
+import shutil
+import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from ..model import Config, Fence
 from ..problems import ToolMissing
-from .plan import command, fence_hash, sessions
+from .plan import Session, Step, command, fence_hash, sessions
 from .scan import chapter_files, scan
 
 SCHEMA = 1
@@ -61,62 +64,89 @@ def _device() -> tuple[str, int, dict[str, str]]:
 
 
 def record(config: Config, only: str = "", again: bool = False) -> int:
-    """Run every gpu fence whose record is missing or stale (all with `again`). Out: failures."""
+    """Run every gpu session with a record that is missing or stale (all with `again`). Out: failures."""
     device, count, versions = _device()
+    about = {"device": device, "gpus": count, "versions": versions}
     failures = 0
     for chapter in chapter_files(config):
-        if only and only not in chapter:
-            continue
-        fences = scan(config.root / chapter)
-        old = dict(read_records(config.root, chapter))
-        for session in sessions(chapter, fences, config.root):
-            if session.mode != "gpu":
+        fences = scan(config.root / chapter) if only in chapter else []
+        kept = dict(read_records(config.root, chapter))
+        for session in (s for s in sessions(chapter, fences, config.root) if s.mode == "gpu"):
+            why = _left(session, kept, count, again)
+            if why:
+                _say(session, session.steps[-1], f"left, {why}")
                 continue
-            fence = session.steps[-1].fence
-            key, need = key_of(fence), int(fence.attrs.get("gpus", 1))
-            fresh = old.get(key, {}).get("hash") == fence_hash(fence)
-            if need > count or (fresh and not again):
-                why = f"needs {need} GPUs" if need > count else "record is fresh"
-                print(f"{chapter}:{fence.line} {key}: left, {why}", flush=True)
-                continue
-            result = _run(session, config.root)
-            entry = {
-                "hash": fence_hash(fence), "device": device, "gpus": count, "versions": versions, **result
-            }
-            ok = entry["exit"] == session.steps[-1].exit
-            failures += not ok
-            print(f"{chapter}:{fence.line} {key}: exit {entry['exit']} in {entry['seconds']} s", flush=True)
-            if ok:  # a failed run never replaces a record
-                old[key] = entry
-                _write(record_file(config.root, chapter), chapter, old)
-            else:
-                print(entry["output"][-2000:], flush=True)
+            results = _run(session, config.root)
+            for step, result in zip(session.steps, results, strict=False):
+                _say(session, step, f"exit {result['exit']} in {result['seconds']} s")
+                if step.proves:
+                    kept[key_of(step.fence)] = {"hash": fence_hash(step.fence), **about, **result}
+            if len(results) == len(session.steps) and results[-1]["exit"] == session.steps[-1].exit:
+                _write(record_file(config.root, chapter), chapter, kept)
+            else:  # a failed run never replaces a record
+                kept = dict(read_records(config.root, chapter))
+                failures += 1
+                print(results[-1]["output"][-2000:], flush=True)
     return failures
 
 
-def _run(session, root: Path) -> dict[str, Any]:
-    """Run the session's steps from the tree's root, as a reader does who has a copy of it."""
+def _left(session: Session, kept: Mapping[str, Any], count: int, again: bool) -> str:
+    """Why a session is not run, or ""."""
+    need = max(int(step.fence.attrs.get("gpus", 1)) for step in session.steps)
+    if need > count:
+        return f"needs {need} GPUs"
+    proven = [step.fence for step in session.steps if step.proves]
+    fresh = all(kept.get(key_of(f), {}).get("hash") == fence_hash(f) for f in proven)
+    return "record is fresh" if fresh and not again else ""
+
+
+def _say(session: Session, step: Step, what: str) -> None:
+    print(f"{session.chapter}:{step.fence.line} {key_of(step.fence)}: {what}", flush=True)
+
+
+def _run(session: Session, root: Path) -> list[dict[str, Any]]:
+    """Run the steps, one result each, until one fails.
+
+    They run from the tree's root, as a reader does who has a copy of it; with fixtures, beside a copy of them.
+    """
+    results: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="prove-gpu-") as name:
+        work = root
+        if session.fixtures:
+            work = Path(name) / "work"
+            for folder in session.fixtures:
+                shutil.copytree(folder, work, dirs_exist_ok=True)
         for number, step in enumerate(session.steps):
             script = Path(name) / f"fence-{number}"
             script.write_text(step.fence.text + "\n", encoding="utf-8")
-            started, begin = datetime.now(UTC), time.monotonic()
             argv = command(step.fence, str(script)) or ["false"]
-            try:
-                done = subprocess.run(
-                    argv, cwd=root, env={**os.environ, "PYTHONUNBUFFERED": "1"},
-                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                    timeout=step.timeout_s, check=False,
-                )
-                status, output = done.returncode, done.stdout
-            except subprocess.TimeoutExpired as error:
-                status, output = 124, error.stdout or b""
-            if status != step.exit:
+            results.append(_step(argv, work, step))
+            if results[-1]["exit"] != step.exit:
                 break
-        return {
-            "date": started.isoformat(timespec="seconds"), "exit": status,
-            "seconds": round(time.monotonic() - begin, 1), "output": output.decode("utf-8", "replace"),
-        }
+    return results
+
+
+def _step(argv: Sequence[str], work: Path, step: Step) -> dict[str, Any]:
+    started, begin = datetime.now(UTC), time.monotonic()
+    env = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(
+            argv, cwd=work, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )  # fmt: skip
+        try:
+            status = process.wait(step.timeout_s)
+        except subprocess.TimeoutExpired:
+            status = 124
+        with contextlib.suppress(ProcessLookupError):  # what it left running holds the GPU
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        output.seek(0)
+        said = output.read().decode("utf-8", "replace")
+    return {
+        "date": started.isoformat(timespec="seconds"), "exit": status if status >= 0 else 128 - status,
+        "seconds": round(time.monotonic() - begin, 1), "output": said,
+    }  # fmt: skip
 
 
 def _write(file: Path, chapter: str, fences: Mapping[str, Any]) -> None:
