@@ -37,24 +37,31 @@ DEBIAN = {
         "gdb",
         "mariadb-server",
         "munge",
+        "npm",
         "poppler-utils",
         "qpdf",
         "shellcheck",
         "slurm-wlm",
+        "slurm-wlm-basic-plugins",
+        "slurm-wlm-mysql-plugin",
         "slurmdbd",
         "strace",
     ],
 }
+# Where the program is there, whoever installed it, its package is not asked for: Node.js from its own
+# packages, for one, refuses Debian's npm beside it.
+PROGRAM_OF = {"chromium": "chromium", "default-jre-headless": "java", "npm": "npm"}
+NODE = ROOT / "tests" / "web"  # checkers of web pages: axe-core and v.Nu, pinned in package-lock.json
 LOCKS = {"book": "requirements.lock", "test": "requirements-test.lock"}
 # What the press loads at run time, for systems without dpkg.
 LIBRARIES = ("gobject-2.0", "pango-1.0", "harfbuzz", "fontconfig", "pangoft2-1.0")
-PROGRAMS = {"test": ("chromium", "java", "pdftotext", "qpdf")}
+PROGRAMS = {"test": ("chromium", "java", "npm", "pdftotext", "qpdf")}
 ELSEWHERE = {
-    "Darwin": ("brew install pango", "brew install poppler qpdf openjdk && brew install --cask chromium"),
-    "dnf": ("dnf install pango", "dnf install poppler-utils qpdf java-headless chromium chromedriver"),
-    "pacman": ("pacman -S pango", "pacman -S poppler qpdf jre-openjdk-headless chromium"),
-    "apk": ("apk add pango", "apk add poppler-utils qpdf openjdk17-jre-headless chromium-chromedriver"),
-    "zypper": ("zypper install libpango-1_0-0", "zypper install poppler-tools qpdf java chromium"),
+    "Darwin": ("brew install pango", "brew install node poppler qpdf openjdk && brew install --cask chromium"),
+    "dnf": ("dnf install pango", "dnf install npm poppler-utils qpdf java-headless chromium chromedriver"),
+    "pacman": ("pacman -S pango", "pacman -S npm poppler qpdf jre-openjdk-headless chromium"),
+    "apk": ("apk add pango", "apk add npm poppler-utils qpdf openjdk17-jre-headless chromium-chromedriver"),
+    "zypper": ("zypper install libpango-1_0-0", "zypper install npm poppler-tools qpdf java chromium"),
 }
 
 
@@ -98,6 +105,7 @@ def debian_missing(goal):
     # Debian 13 and Ubuntu 24.04 renamed libglib2.0-0; the library itself is what counts.
     if ctypes.util.find_library("glib-2.0"):
         there.add("libglib2.0-0")
+    there |= {p for p, program in PROGRAM_OF.items() if shutil.which(program)}
     return [p for p in wanted if p not in there]
 
 
@@ -153,6 +161,16 @@ def environment(goal):
     say("ready for 'make %s'" % goal)
 
 
+def node_packages():
+    """The checkers of the web edition. Scripts of packages are not run: they would download browsers."""
+    lock, mark = NODE / "package-lock.json", NODE / "node_modules" / ".installed"
+    digest = hashlib.sha256(lock.read_bytes()).hexdigest()
+    if mark.is_file() and mark.read_text() == digest:
+        return
+    run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix", str(NODE)])
+    mark.write_text(digest)
+
+
 def main():
     goal = sys.argv[1] if len(sys.argv) > 1 else "book"
     if goal not in DEBIAN:
@@ -165,6 +183,8 @@ def main():
         )
     (system_debian if shutil.which("dpkg-query") else system_other)(goal)
     environment(goal)
+    if goal == "test":
+        node_packages()
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import os
 import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -95,7 +96,8 @@ def prepare(
     for draft in drafts:
         problems += draft.problems
     book, found = link.link(drafts, config, stamp(config))
-    return book, problems + found
+    proofs, unread = marks.read(config, book.chapters)
+    return replace(book, proofs=proofs), problems + found + unread
 
 
 @contextlib.contextmanager
@@ -142,7 +144,8 @@ def build(
             problems += relaxed(found, config.features.strict)
         if "web" in outputs:
             # Kept between builds, so that pages which did not change keep their time stamp.
-            problems += web.make(book, cache_dir / "web", progress)
+            downloads = [file.name for file in made]
+            problems += web.make(book, cache_dir / "web", progress, downloads)
         if errors(problems):
             shutil.rmtree(stage, ignore_errors=True)
             return [], problems

@@ -20,10 +20,12 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from lxml import etree
+
 from bookpress import build
 from bookpress.config import read_config
 from bookpress.model import Book
-from lxml import etree
+from missing import absent
 
 HERE = Path(__file__).parent
 UPDATE = os.environ.get("UPDATE_GOLDEN") == "1"
@@ -60,7 +62,7 @@ def output_text(name: str, folder: Path, out: Path) -> str:
             return "\n".join(package.read(n).decode() for n in names)
     tool = shutil.which("pdftotext")
     if tool is None:
-        pytest.skip("pdftotext is not installed (poppler-utils)")
+        absent("install pdftotext: apt-get install poppler-utils")
     pdf = next(out.glob("*.pdf"))
     done = subprocess.run([tool, "-layout", pdf, "-"], capture_output=True, check=True)
     return done.stdout.decode()

@@ -10,9 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from lxml import etree
+
 from bookpress import code, parse
 from bookpress.model import Config, Expanded, Fence, FrontMatter, Source
-from lxml import etree
+from missing import absent
 
 HERE = Path(__file__).parent
 CONFIG = Config(root=Path("/book"), path=Path("/book/book.toml"), title="T", slug="t", version="1")
@@ -68,7 +70,7 @@ def paper(tmp_path_factory):
 def copied(pdf: Path) -> str:
     tool = shutil.which("pdftotext")
     if tool is None:
-        pytest.skip("pdftotext is not installed (poppler-utils)")
+        absent("install pdftotext: apt-get install poppler-utils")
     return subprocess.run([tool, pdf, "-"], capture_output=True, text=True, check=True).stdout
 
 

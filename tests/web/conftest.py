@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from bookpress import web
+from missing import absent
 from render import fixture
 
 SWITCHES = [
@@ -34,7 +35,7 @@ def checker(path: str) -> Path:
     """A file of an npm package that the tests use."""
     file = NODE / path
     if not file.is_file():
-        pytest.skip("install the checkers: npm ci --ignore-scripts --prefix tests/web")
+        absent("install the checkers: npm ci --ignore-scripts --prefix tests/web")
     return file
 
 
@@ -80,7 +81,7 @@ def chromium(tmp_path_factory):
     webdriver = pytest.importorskip("selenium.webdriver", reason="the test extra has selenium")
     program, driver = shutil.which("chromium"), shutil.which("chromedriver")
     if not program or not driver:
-        pytest.skip("install the browser: apt-get install chromium chromium-driver")
+        absent("install the browser: apt-get install chromium chromium-driver")
     options = webdriver.ChromeOptions()
     options.binary_location = program
     for switch in (*SWITCHES, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
