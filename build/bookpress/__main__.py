@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 import time
@@ -12,8 +13,22 @@ from pathlib import Path
 from . import __version__
 from .problems import BOOK, OK, TOOL, USAGE, ToolMissing, WrongUse, errors, report
 
+# What a disk says: full, no rights, read-only, over quota.
+_DISK = (errno.ENOSPC, errno.EACCES, errno.EPERM, errno.EROFS, errno.EDQUOT)
 HERE = Path(__file__).resolve().parents[2]
 EXITS = "exit status: 0 clean, 1 problems in the book, 2 wrong use, 3 a tool is missing, 4 network"
+
+PROVE = """Prove the fences, each in the mode after its language: ```bash {.run id=x}
+
+  run      in a scratch folder, cut off from the network; keys: exit=N, timeout=SECONDS (60), needs="…" (of
+           requirements-prove.txt), setup=ID or a folder under fixtures/, session=NAME to share a folder
+  slurm    the same, on the login host of a two-node Slurm started for it
+  gpu      on a CUDA machine with --gpu (gpus=N: how many); here the stored record is compared
+  parse    by the language's own parser or linter: shell, Python, YAML and Kubernetes, JSON, TOML
+  shown    by nobody; reason="…" says why
+
+An ```output {of=ID} fence is compared with what ran: a line … stands for any lines, … in a line for any
+text, [[~ 12.3 ±20% ]] for a number near 12.3, which is what readers see. `hidden` runs a fence unprinted."""
 
 
 def _progress(quiet: bool) -> Callable[[str, int, int], None]:
@@ -105,12 +120,16 @@ def _parser() -> argparse.ArgumentParser:
     check = verbs.add_parser("check", parents=[common, place], help="check the finished outputs")
     check.add_argument("--slow", action="store_true", help="also the slow checks (Ace)")
     check.set_defaults(run=_check)
-    prove = verbs.add_parser("prove", parents=[common, place], help="prove every fence of the book")
+    prove = verbs.add_parser(
+        "prove", parents=[common, place], help="prove every fence of the book", description=PROVE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
     prove.add_argument("--jobs", type=int, help="sessions side by side (default: one per core)")
-    prove.add_argument("--gpu", action="store_true", help="run and record gpu fences (CUDA machine)")
-    prove.add_argument("--again", action="store_true", help="with --gpu: also those with a fresh record")
     prove.add_argument("--only", default="", metavar="TEXT", help="chapters whose path holds TEXT")
     prove.add_argument("--refresh", action="store_true", help="write real outputs into output fences")
+    prove.add_argument("--record", action="store_true", help="write the proofs into data/proofs.json")
+    prove.add_argument("--gpu", action="store_true", help="run and record gpu fences (CUDA machine)")
+    prove.add_argument("--again", action="store_true", help="with --gpu: also those with a fresh record")
     prove.set_defaults(run=_prove)
     serve = verbs.add_parser("serve", parents=[common, place], help="watch, rebuild, reload")
     serve.add_argument("--host", default="127.0.0.1")
@@ -135,6 +154,11 @@ def main(argv: list[str] | None = None) -> int:
         return USAGE
     except ToolMissing as error:
         print(f"bookpress: {error}", file=sys.stderr)
+        return TOOL
+    except OSError as error:
+        if error.errno not in _DISK:
+            raise
+        print(f"bookpress: {error.strerror}: {error.filename or 'output or cache folder'}", file=sys.stderr)
         return TOOL
     except KeyboardInterrupt:
         print("bookpress: interrupted; finished files are untouched", file=sys.stderr)

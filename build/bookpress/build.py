@@ -25,6 +25,7 @@ from .expand import expand, facts_for
 from .load import load
 from .model import Book, Config, Draft, Expanded
 from .problems import Problem, errors, relaxed
+from .prove import marks
 from .stamp import stamp
 
 OUTPUTS = ("pdf", "epub", "web")

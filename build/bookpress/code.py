@@ -1,13 +1,14 @@
 """Fences become coloured, breakable code. Called by `parse` for each fence, by `pdf` before layout.
 
     highlight(fence, path, config)  → inner markup of <code>, and problems
+    printed(fence)                  → its text as readers see it, what `highlight` marks up
     visible(text)                   → control bytes in caret notation, as `cat -v` writes them
     fit(body, columns)              → for print: every line and every long word of a chapter ends inside
                                       the column, the text unchanged (rows.py, breaks.py)
     breakable(code, columns)        → the same for one block of code
     css(theme)                      → the rules that colour it
 
-The text content of the markup equals `visible(fence.text)` byte for byte: spans are flat, and a lexer that
+The text content of the markup equals `printed(fence)` byte for byte: spans are flat, and a lexer that
 would drop or change a character loses its colours, never the character.
 """
 
@@ -27,9 +28,10 @@ from pygments.token import Token, _TokenType
 from .breaks import loosen
 from .model import Config, Fence
 from .problems import Problem, near
+from .prove import compare
 from .rows import breakable, columns_of
 
-__all__ = ["PLAIN", "breakable", "css", "fit", "highlight", "visible"]
+__all__ = ["PLAIN", "breakable", "css", "fit", "highlight", "printed", "visible"]
 
 _CSS = Path(__file__).parents[2] / "templates" / "css"
 
@@ -67,7 +69,7 @@ def highlight(fence: Fence, path: str, config: Config) -> tuple[str, list[Proble
     """Inner markup of `<code>` for a fence, with everything the author should know about it."""
     problems = [] if fence.hidden else list(_inspect(fence, path, config))
     name = fence.lang.lower()
-    text = visible(fence.text)
+    text = printed(fence)
     if name in PLAIN:
         return escape(text), problems
     lexer = _lexer(name)
@@ -93,6 +95,15 @@ def fit(body: etree._Element, columns: int = 88) -> None:
 def visible(text: str) -> str:
     """Control bytes in caret notation: ESC prints as ^[ (w3c/epubcheck#670)."""
     return _CONTROL.sub(lambda m: _caret(ord(m[0])), text)
+
+
+def printed(fence: Fence) -> str:
+    """What a reader sees of a fence: of an output's number with a tolerance, the number alone."""
+    return visible(_text(fence))
+
+
+def _text(fence: Fence) -> str:
+    return compare.shown(fence.text) if fence.mode == "output" else fence.text
 
 
 def _caret(point: int) -> str:
@@ -179,7 +190,7 @@ def _runs(lexer: Lexer, text: str) -> Iterator[tuple[str, str]]:
 def _inspect(fence: Fence, path: str, config: Config) -> Iterable[Problem]:
     """What a reader of the printed page or of the clipboard would trip over."""
     included = fence.attrs.get("include")
-    for number, line in enumerate(fence.text.split("\n"), start=1):
+    for number, line in enumerate(_text(fence).split("\n"), start=1):
         place = fence.line if included else fence.line + number
         where = f"line {number} of the code from {included}" if included else "the line"
         width = columns_of(line)

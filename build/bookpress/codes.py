@@ -55,6 +55,8 @@ CODES: dict[str, Code] = {
     "MDN013": Code("A part of a table or figure stands outside it.", "Put it in, or remove the tag."),
     "MDN014": Code("Blocks nest too deeply to be read.", "Look for runs of > or list marks."),
     "MDN015": Code("A tag of another press's templates stands in the text.", "Write what it would give."),
+    "MDN016": Code("Footnotes call each other in a circle.", "Remove one of the references."),
+    "MDN017": Code("pandoc gives up on a chapter.", "Halve the chapter to find the block."),
     # --- INC: code included from files (include.py) ---
     "INC001": Code("An included file is not there.", "Paths are relative to the chapter."),
     "INC002": Code("An included file has no such region.", "Use the name in the hint."),
@@ -141,6 +143,7 @@ CODES: dict[str, Code] = {
     "PRV008": Code("An output fence names no command.", "Add {of=ID}."),
     "PRV009": Code("A fence needs a package that is not pinned.", "Add it to requirements-prove.txt."),
     "PRV010": Code("A run was not cut off from the network.", "Prove where namespaces are allowed."),
+    "PRV011": Code("data/proofs.json cannot be read.", "Write it again: bookpress prove --record."),
     # --- WEB: found while making or reading the web edition ---
     "WEB001": Code("An id is one that the page's own furniture uses.", "Give the heading another id: {#my-id}."),
     "WEB002": Code("A chapter's page would stand where the press puts its own.", "Rename the chapter's file."),

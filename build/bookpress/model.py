@@ -20,8 +20,9 @@ the contract between the front half and the outputs:
 * Images: `<img src="asset:REL/PATH" alt="…" width="PX" height="PX"/>`; REL/PATH keys `Book.assets`.
 * Code: `<figure class="code" data-lang="bash" data-fence="N">` (N indexes `Chapter.fences`), optional
   `<figcaption>`, then `<pre><code class="language-bash">` whose text content equals the fence's source
-  byte for byte (no final newline). Highlighting is flat `<span class="k">` (Pygments short names, never
-  nested). A numbered listing has an id and `<figcaption><span class="label">Listing 3.1</span> …`.
+  byte for byte (no final newline; in an `output` fence `[[~ 12.3 ±5% ]]` reads 12.3). Highlighting is flat
+  `<span class="k">` (Pygments short names, never nested). A numbered listing has an
+  id and `<figcaption><span class="label">Listing 3.1</span> …`.
 * Tables: `<figure class="table wrap|landscape|stack">` [figcaption] `<table>` with thead/tbody,
   `<th scope="col">`; alignment by class `left`, `center`, `right`, never by attribute or style.
 * Figures: `<figure class="figure" id="fig-x"><img/><figcaption><span class="label">Figure 3.1</span> …`.
@@ -254,6 +255,15 @@ class Chapter:
 
 
 @dataclass(frozen=True)
+class Proven:
+    """How a fence was proven, as data/proofs.json says. Only for the text that the fence has now."""
+
+    mode: str  # run slurm gpu parse
+    where: str  # system, versions, device
+    date: str  # ISO day
+
+
+@dataclass(frozen=True)
 class Book:
     """Everything the outputs need, and nothing they may change."""
 
@@ -262,6 +272,7 @@ class Book:
     parts: tuple[Part, ...]
     chapters: tuple[Chapter, ...]  # in reading order, front matter first
     assets: Mapping[str, Asset]
+    proofs: Mapping[str, Mapping[int, Proven]] = field(default_factory=dict)  # path → fence → proof
 
     def chapter(self, slug: str) -> Chapter:
         return next(c for c in self.chapters if c.slug == slug)

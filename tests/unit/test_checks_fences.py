@@ -122,3 +122,14 @@ def with_fence(book, fence):
 def test_difference_names_the_place():
     said = fences.difference("one\ntwo\nthree", "one\ntwo\nthre")
     assert "line 3" in said
+
+
+def test_a_tolerance_is_compared_as_readers_see_it(tmp_path):
+    chapter = epubs.whole()[0].chapter("hangs")
+    fence = dataclasses.replace(fences.shown(chapter)[0], mode="output", text="took [[~ 12.3 ±20% ]] s")
+    others = [f.text for f in fences.shown(chapter)[1:]]
+    changed = tuple(fence if f.index == fence.index else f for f in chapter.fences)
+    chapter = dataclasses.replace(chapter, fences=changed)
+    assert list(fences.compare(chapter, ["took 12.3 s", *others], "the EPUB")) == []
+    (problem,) = fences.compare(chapter, [fence.text, *others], "the EPUB")
+    assert problem.line == fence.line

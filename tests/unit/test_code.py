@@ -183,3 +183,13 @@ def test_keywords_and_comments_differ_without_colour():
     css = code.css("light")
     assert re.search(r"\.code \.k[^}]*bold", css)
     assert re.search(r"\.code \.c[^}]*italic", css)
+
+
+def test_readers_see_the_number_of_a_tolerance_and_not_its_notation():
+    long = "x" * 80 + " [[~ 12.5 ±20% ]]"
+    shown = Fence(0, 1, "output", f"rate [[~ 12.5 ±20% ]] MB/s\n{long}", "output", attrs={"of": "a"})
+    markup, problems = code.highlight(shown, "a.md", CONFIG)
+    assert markup == f"rate 12.5 MB/s\n{'x' * 80} 12.5"
+    assert problems == [], "the printed line is 85 columns wide"
+    other = Fence(0, 1, "bash", "[[~ 1 ±2 ]]", "run")
+    assert text_of(code.highlight(other, "a.md", CONFIG)[0]) == "[[~ 1 ±2 ]]"

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from lxml import etree, html
 
-from ..code import visible
+from ..code import printed
 from ..epub.pages import name_of
 from ..model import Book, Chapter, Fence
 from ..problems import Problem
@@ -82,7 +82,7 @@ def check_pdf(file: Path, book: Book) -> list[Problem]:
         fences = [fence for fence in shown(chapter) if fence.text.strip()]
         found = blocks.get(chapter.path, [])
         for fence, block in zip(fences, found, strict=False):
-            said = trouble(visible(fence.text), block, edges)
+            said = trouble(printed(fence), block, edges)
             if said:
                 made.append(_problem(chapter, fence, "the PDF", said))
         for fence in fences[len(found) :]:
@@ -97,7 +97,7 @@ def compare(chapter: Chapter, blocks: Sequence[str], output: str) -> Iterator[Pr
     """Problems of one chapter: `blocks` are the texts found in the output, in reading order."""
     fences = shown(chapter)
     for fence, block in zip(fences, blocks, strict=False):
-        text = visible(fence.text)
+        text = printed(fence)
         if block != text:
             yield _problem(chapter, fence, output, difference(text, block))
     for fence in fences[len(blocks) :]:

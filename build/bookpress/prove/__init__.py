@@ -29,13 +29,15 @@ def main(args: argparse.Namespace, progress: Callable, say: Callable) -> int:
         return BOOK if records.record(config, args.only, args.again) else OK
     # Only here: a CUDA machine has neither pandoc nor lxml.
     from ..build import default_jobs, prepare
-    from . import refresh
+    from . import marks, refresh
     from . import proofs as written
     from .run import prove
 
     jobs = args.jobs or default_jobs()
     cache = (args.cache or args.out.parent / ".cache").resolve()
     book, found = prepare(config, cache, jobs, progress)
+    # What --record writes anew must not stand in its own way.
+    found = [p for p in found if p.code != "PRV011" or not args.record]
     if errors(found):
         return say(found, args)
     chapters = [(c.path, c.fences) for c in book.chapters if args.only in c.path and c.fences]
@@ -44,6 +46,8 @@ def main(args: argparse.Namespace, progress: Callable, say: Callable) -> int:
         problems = refresh.refresh(chapters, outputs, problems, config.root)
     if not args.only:
         written.write(proofs, args.out / "proofs.json")
+    if args.record:
+        marks.write(proofs, config)
     if not args.json and not args.quiet:
         print(written.table(proofs))
         sys.stdout.flush()
