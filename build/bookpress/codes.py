@@ -55,7 +55,7 @@ CODES: dict[str, Code] = {
     "MDN013": Code("A part of a table or figure stands outside it.", "Put it in, or remove the tag."),
     "MDN014": Code("Blocks nest too deeply to be read.", "Look for runs of > or list marks."),
     "MDN015": Code("A tag of another press's templates stands in the text.", "Write what it would give."),
-    "MDN016": Code("Footnotes call each other in a circle.", "Remove one of the references."),
+    "MDN016": Code("A footnote refers to a footnote.", "Say it in one note, or refer to both from the text."),
     "MDN017": Code("pandoc gives up on a chapter.", "Halve the chapter to find the block."),
     # --- INC: code included from files (include.py) ---
     "INC001": Code("An included file is not there.", "Paths are relative to the chapter."),

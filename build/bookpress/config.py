@@ -87,7 +87,10 @@ def _slugify(title: str) -> str:
 def _parts(reader: _Reader, data: dict) -> tuple[Part, ...]:
     parts = []
     raw = data.get("part", [])
-    for entry in raw if isinstance(raw, list) else []:
+    for entry in raw if isinstance(raw, list) else [raw]:
+        if not isinstance(entry, dict):
+            reader.add(reader.line("part"), "CFG003", "'part' must be tables: [[part]]")
+            continue
         title, chapters = entry.get("title", ""), entry.get("chapters", [])
         for key in entry:
             if key not in ("title", "chapters", "numbered"):
@@ -140,6 +143,8 @@ def read_config(path: Path) -> tuple[Config | None, list[Problem]]:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", book.get("slug", "x")):
         reader.add(reader.line("book", "slug"), "CFG003", "'slug' names files: letters, digits, . _ -")
         book.pop("slug")
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", book.get("version", "x").strip() or "x"):
+        reader.add(reader.line("book", "version"), "CFG003", "'version' names files: letters, digits, . _ + -")
     kinds = {f.name: bool for f in dataclasses.fields(Features)}
     features = Features(**reader.table(data, "features", kinds))
     hub = reader.table(data, "hub", {"repo": str, "type": str})

@@ -89,8 +89,8 @@ class Fences:
             body = self.draft.rows[number - 1].strip(" \t>")
             if body and not body.strip(mark[0]) and len(body) >= len(mark):
                 return
-        hint = f"close it with {mark}; a fence that holds ``` needs four"
-        self.draft.report("FEN001", (row, 1), "this fence is not closed", hint)
+        hint = f"close it with {mark[:20]}; a fence that holds ``` needs four"
+        self.draft.report("FEN001", (row, 1), "this fence is not closed", hint, self.draft.lenient)
 
     def _mode(
         self, lang: str, classes: list[str], values: dict[str, str], place: Place, fenced: bool

@@ -26,6 +26,7 @@ from .problems import Problem, near
 LARGEST_BYTES, LARGEST_SIDE = 4_000_000, 4000
 # What EPUB readers must open; everything else would be missing there.
 _FORMATS = {"PNG", "JPEG", "GIF", "WEBP"}
+_UNFIT = {"IMG005", "IMG007", "IMG008"}  # unreadable, runs programs, loads from elsewhere
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
 # Alternative texts that say nothing.
 _EMPTY_WORDS = re.compile(r"(?:an? |the )?(?:image|img|figure|fig|picture|photo|diagram|chart|graph|plot|"
@@ -53,15 +54,31 @@ class Picture:
 
 def finish(tree: etree._Element, source: Expanded, config: Config) -> list[Problem]:
     """Check every image of a chapter and give it its size."""
-    level = "error" if config.features.strict else "warning"
+    strict = config.features.strict
     rows = source.text.split("\n")
     problems = []
-    for img in tree.iter("img"):
+    for img in list(tree.iter("img")):
         line, col = _place(img, rows, source.lines)
+        unfit = False
         for found in _check(img, source.source.path, config):
-            problems.append(Problem(source.source.path, line, col, found.code, found.message,
-                                    found.hint, found.level or level))
+            level = found.level or "error" if strict else "warning"
+            unfit = unfit or found.code in _UNFIT
+            problems.append(Problem(source.source.path, line, col, found.code, found.message, found.hint, level))
+        if unfit and not strict:
+            _say_instead(img)
     return problems
+
+
+def _say_instead(img: etree._Element) -> None:
+    """Words for a picture that no output may show."""
+    words = img.get("alt") or posixpath.basename(img.get("src") or "")
+    line = img.get("data-line")
+    img.tag = "span"
+    img.attrib.clear()
+    img.set("class", "missing-image")
+    if line:
+        img.set("data-line", line)
+    img.text = words
 
 
 def _check(img: etree._Element, chapter: str, config: Config) -> Iterator[Finding]:

@@ -23,6 +23,28 @@ _DEFINED = re.compile(r"^ {0,3}\[\^([\w.-]+)\]:")
 _REFERENCE = re.compile(r"\[\^([\w.-]+)\](?!:)")
 
 
+def unwound(draft: Drafting, text: str) -> str:
+    """Text without references from notes to notes: pandoc drops them, and never ends where they go in a circle."""
+    rows, inside, mark = text.split("\n"), "", ""
+    for n, row in enumerate(rows):
+        words = row.strip()
+        if mark or re.match(r"`{3,}[^`]*$|~{3,}", words):
+            opened = mark or re.match(r"`+|~+", words)[0]
+            mark = "" if mark and words.startswith(mark) and not words.strip(mark[0]) else opened
+            continue
+        if defined := _DEFINED.match(row):
+            inside = defined[1]
+        elif row[:1].strip() and (n == 0 or not rows[n - 1].strip()):
+            inside = ""
+        for call in _REFERENCE.finditer(row) if inside else ():
+            message = f"footnote '{inside}' refers to footnote '{call[1]}'; a note in a note is not carried"
+            hint = "say it in one note, or refer to both from the text"
+            draft.report("MDN016", (n + 1, call.start() + 1), message, hint, draft.lenient)
+        if inside:
+            rows[n] = _REFERENCE.sub(r"\\[\1\\]", row)
+    return "\n".join(rows)
+
+
 @dataclass
 class Note:
     number: int

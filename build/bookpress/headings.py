@@ -80,6 +80,8 @@ def _title(draft: Drafting, root: etree._Element, headings: list[etree._Element]
     """The first h1, else the front matter's title, else the file's name; moved to the front."""
     source = draft.expanded.source
     title = next((h for h in headings if h.tag == "h1" and text(h)), None)
+    if title is None and not source.meta.title and headings and _opens(root, headings[0]):
+        title = headings[0]  # mdBook's habit: every page begins with ##
     if source.meta.title and headings and title is not headings[0]:
         title = None  # the head names the chapter; an h1 in its middle is a section
     if title is None:
@@ -90,13 +92,19 @@ def _title(draft: Drafting, root: etree._Element, headings: list[etree._Element]
         title.set("data-line", str(source.first_line))
     else:
         drop(title)
-        title.tail = None
+        title.tail, title.tag = None, "h1"
     _mark(draft, title, "title")
     if root.text and root.text.strip():
         title.tail = root.text
     root.text = None
     root.insert(0, title)
     return title
+
+
+def _opens(root: etree._Element, heading: etree._Element) -> bool:
+    """Is a heading the first thing of the chapter, and is none above it in rank?"""
+    first = not (root.text or "").strip() and len(root) and root[0] is heading and text(heading)
+    return bool(first) and all(h.tag >= heading.tag for h in root.iter(*HEADINGS))
 
 
 def _mark(draft: Drafting, heading: etree._Element, kind: str) -> None:

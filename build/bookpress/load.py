@@ -33,6 +33,8 @@ def _entry_line(config: Config, entry: str) -> int:
 def _resolve(config: Config, entry: str) -> tuple[str, Path | None]:
     """The chapter's path inside the book; a folder stands for its README.md."""
     path = PurePosixPath(entry)
+    if "\0" in entry:  # a name that no disk can hold
+        return entry, None
     file = (config.root / path).resolve()
     if file.is_dir():
         path, file = path / "README.md", file / "README.md"

@@ -52,6 +52,8 @@ def finish(tree: etree._Element, source: Expanded, config: Config) -> list[Probl
         math.set("alttext", tex)
         for element in math.iter(_NS + "*"):
             element.attrib.pop("style", None)  # pandoc says it twice: columnalign is there too
+        for table in math.iter(_NS + "mtable"):
+            _rows(table)
         line = _line(math)
         if missing := _missing(math):
             problems.append(Problem(source.source.path, line, 1, "MTH003",
@@ -73,7 +75,6 @@ def to_svg(math: etree._Element) -> tuple[bytes, float, float, float]:
     for semantics in list(core.iter(_NS + "semantics")):
         semantics.getparent().replace(semantics, semantics[0])  # the TeX beside it is not for drawing
     for table in core.iter(_NS + "mtable"):
-        _rows(table)
         sides = [cell.get("columnalign") for cell in table.iterfind(f"{_NS}mtr[1]/{_NS}mtd")]
         if sides[:2] == ["right", "left"]:  # an aligned pair, `a &= b`, closes up at the sign
             table.set("columnspacing", " ".join(("0em", "1em")[n % 2] for n in range(len(sides))))

@@ -22,8 +22,15 @@ from .problems import ToolMissing
 READ = "gfm+attributes+sourcepos-gfm_auto_identifiers-yaml_metadata_block"
 _SPAN = re.compile(r"(\d+):(\d+)-(\d+):(\d+)")
 
+# A chapter of a megabyte takes a fifth of both; what takes more is a knot in the text.
+_SECONDS, _MEMORY = 120, "3g"
+
 Node = dict[str, Any]
 Attr = list  # [id, [classes], [[key, value]]]
+
+
+class Unread(Exception):  # noqa: N818 - a finding, not a fault
+    """pandoc could not read a text in the time and memory it has."""
 
 
 @functools.cache
@@ -43,10 +50,14 @@ def executable() -> str:
 
 
 def _run(arguments: Sequence[str], text: str) -> str:
-    command = [executable(), "--preserve-tabs", "--sandbox", "--quiet", *arguments]
-    done = subprocess.run(command, input=text.encode(), capture_output=True, check=False)
+    command = [executable(), "+RTS", f"-M{_MEMORY}", "-RTS", "--preserve-tabs", "--sandbox", "--quiet", *arguments]
+    try:
+        done = subprocess.run(command, input=text.encode(), capture_output=True, check=False, timeout=_SECONDS)
+    except subprocess.TimeoutExpired:
+        raise Unread(f"pandoc found no end in {_SECONDS} seconds") from None
     if done.returncode:
-        raise ToolMissing(f"pandoc stopped: {done.stderr.decode(errors='replace').strip()}")
+        said = done.stderr.decode(errors="replace").strip()
+        raise Unread(f"pandoc stopped: {said or f'status {done.returncode}'}")
     return done.stdout.decode()
 
 

@@ -65,9 +65,12 @@ def parse(expanded: Expanded, config: Config) -> Draft:
     gc.disable()
     try:
         return _parse(expanded, config)
-    except RecursionError:
+    except (RecursionError, pandoc.Unread) as reason:
         source, hint = expanded.source, "a run of > or list marks is not closed by an empty line"
         problem = Problem(source.path, source.first_line, 1, "MDN014", "blocks nest too deeply", hint)
+        if isinstance(reason, pandoc.Unread):
+            hint = "halve the chapter to find the block"
+            problem = Problem(source.path, source.first_line, 1, "MDN017", str(reason), hint)
         body = f'<section class="chapter" id="{source.slug}"><h1 id="title">{escape(source.path)}</h1></section>'
         return Draft(source, body, source.path, (), (), (problem,))
     finally:
@@ -82,7 +85,7 @@ def _parse(expanded: Expanded, config: Config) -> Draft:
         text = texmend.joined(text)
     readers = _readers(expanded, config, text.split("\n"))
     draft, blocks = readers.draft, readers.blocks
-    blocks.write(pandoc.read(text))
+    blocks.write(pandoc.read(footnotes.unwound(draft, text) if "[^" in text else text))
     blocks.builder.finish()  # what raw HTML left open ends before the notes
     readers.notes.write(blocks)
     blocks.write_captions()

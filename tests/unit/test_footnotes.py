@@ -24,7 +24,7 @@ def test_a_note_that_ends_in_code_has_its_way_back_below(tmp_path):
 
 
 def test_note_in_heading_table_and_link(tmp_path):
-    source = "## H[^1]\n\n| a[^2] |\n| - |\n| 1 |\n\n[l[^3]](#h)\n\n[^1]: x\n[^2]: y\n[^3]: z\n"
+    source = "# T\n\n## H[^1]\n\n| a[^2] |\n| - |\n| 1 |\n\n[l[^3]](#h)\n\n[^1]: x\n[^2]: y\n[^3]: z\n"
     book, problems = book_of(tmp_path, {"a.md": source})
     assert codes(problems) == []
     assert_valid(book.chapters[0].body)

@@ -65,6 +65,9 @@ def test_title_from_heading_front_matter_or_file(tmp_path):
     assert [(a.text, a.level) for a in stray.anchors] == [("Head", 1), ("a", 2), ("b", 2)]
     assert draft_of(tmp_path, "text\n", path="some/slow_links.md").title == "Slow links"
     assert draft_of(tmp_path, "text\n", path="net/README.md").title == "Net"
+    second = draft_of(tmp_path, "## First\n\ntext\n\n## Second\n\n### third\n")
+    assert [(a.text, a.level) for a in second.anchors] == [("First", 1), ("Second", 2), ("third", 3)]
+    assert draft_of(tmp_path, "text\n\n## First\n", path="b.md").title == "B"
 
 
 def test_later_h1_become_sections_with_all_below_them(tmp_path):

@@ -1,0 +1,4 @@
+use std::io;
+// ANCHOR: here
+fn main() {}
+// ANCHOR_END: here
