@@ -165,7 +165,10 @@ def inspect(file: Path, changed: int) -> Picture:
     try:
         with Image.open(file) as image:
             return _bitmap(image, file.stat().st_size)
-    except (UnidentifiedImageError, OSError, ValueError, SyntaxError, Image.DecompressionBombError) as reason:
+    except Image.DecompressionBombError:
+        return Picture(0, 0, (Finding("IMG005", "has more pixels than can be opened",
+                                      f"scale it to {LARGEST_SIDE} pixels", "error"),))
+    except (UnidentifiedImageError, OSError, ValueError, SyntaxError) as reason:
         return Picture(0, 0, (Finding("IMG005", f"cannot be read: {type(reason).__name__}",
                                       "use SVG, PNG, JPEG or WebP", "error"),))
 

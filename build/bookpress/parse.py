@@ -39,6 +39,8 @@ from .problems import Problem
 from .rawhtml import RawReader
 from .tidy import tidy
 
+_DEEPEST = 160  # elements in elements; XML parsers stop at 256, and outputs put more around
+_NESTING = re.compile(r"[ \t>*+-]*")
 # Liquid's and mdBook's tags; other braces in prose may well be meant.
 _TAG = re.compile(r"\{%-?\s*\w[^%]*%\}|\{\{\s*#\w[^}]*\}\}|\{\{-?\s*(?:site|page|'[^']*')[^}]*\}\}")
 
@@ -66,8 +68,8 @@ def parse(expanded: Expanded, config: Config) -> Draft:
     try:
         return _parse(expanded, config)
     except (RecursionError, pandoc.Unread) as reason:
-        source, hint = expanded.source, "a run of > or list marks is not closed by an empty line"
-        problem = Problem(source.path, source.first_line, 1, "MDN014", "blocks nest too deeply", hint)
+        source, hint = expanded.source, "end the run of >, list marks or open tags"
+        problem = Problem(source.path, _deepest(expanded), 1, "MDN014", "blocks nest too deeply", hint)
         if isinstance(reason, pandoc.Unread):
             hint = "halve the chapter to find the block"
             problem = Problem(source.path, source.first_line, 1, "MDN017", str(reason), hint)
@@ -98,6 +100,8 @@ def _parse(expanded: Expanded, config: Config) -> Draft:
     if controls.FOUND.search(raw):
         _control_bytes(draft, raw.split("\n"))
     tidy(root)
+    if _depth(root) > _DEEPEST:
+        raise RecursionError
     _words(draft, root)
     title, anchors, aliases = headings.settle(draft, root)
     _images(draft)
@@ -113,6 +117,23 @@ def _parse(expanded: Expanded, config: Config) -> Draft:
         sites=tuple(draft.sites),
         aliases=tuple(sorted(aliases.items())),
     )
+
+
+def _depth(root: etree._Element) -> int:
+    """Elements in elements, at most."""
+    depth = deepest = 0
+    for event, _ in etree.iterwalk(root, events=("start", "end")):
+        depth += 1 if event == "start" else -1
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def _deepest(expanded: Expanded) -> int:
+    """The line that most likely stands deepest: by its marks and its tags."""
+    rows = expanded.text.split("\n")
+    weights = [len(_NESTING.match(row)[0]) + 3 * row.count("<") for row in rows]  # type: ignore[index]
+    at = weights.index(max(weights))
+    return expanded.lines[at] if at < len(expanded.lines) else expanded.source.first_line
 
 
 def _formulas(inlines: Inlines) -> None:

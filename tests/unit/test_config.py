@@ -34,6 +34,8 @@ def test_smallest_book(tmp_path):
     [
         (('version = "1.0"', 'versoin = "1.0"'), "CFG002", 3, "did you mean 'version'?"),
         (('version = "1.0"', "version = 1"), "CFG003", 3, "must be a string"),
+        (('version = "1.0"', 'version = "../../1"'), "CFG003", 3, "names files"),
+        (('[[part]]\ntitle = "A"\nchapters = ["a.md"]', "[x]\n"), "CFG002", 5, "unknown table [x]"),
         (('version = "1.0"\n', ""), "CFG005", 1, "needs 'version'"),
         (('title = "A"', 'name = "A"'), "CFG002", 6, "unknown key 'name' in [[part]]"),
         (('["a.md"]', '"a.md"'), "CFG003", 5, "list of paths"),
@@ -56,3 +58,9 @@ def test_mistakes(tmp_path, change, code, line, words):
 def test_a_missing_file_is_wrong_use(tmp_path):
     with pytest.raises(WrongUse, match="give --book"):
         read_config(tmp_path / "nowhere" / "book.toml")
+
+
+@pytest.mark.parametrize("part", ["3", '"a.md"', '["a.md"]'])
+def test_a_part_that_is_no_table(tmp_path, part):
+    _, problems = read(tmp_path, f'part = {part}\n[book]\ntitle = "T"\nversion = "1"\n')
+    assert [p.code for p in problems] == ["CFG003", "CFG004"]

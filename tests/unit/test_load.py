@@ -57,6 +57,7 @@ def test_front_matter_is_split_and_lines_counted(tmp_path):
         ({"setup.md": "x"}, ["setpu.md"], "CFG006", "book.toml", 8, "did you mean 'setup.md'?"),
         ({"a.md": "x"}, ["a.md", "a.md"], "CFG007", "book.toml", 8, "listed twice"),
         ({"a.md": "x"}, ["a.md", "../../etc/passwd"], "CFG006", "book.toml", 9, "no chapter file"),
+        ({"a.md": "x"}, ["a.md", "b\\u0000.md"], "CFG006", "book.toml", 1, "no chapter file"),
         ({"a.md": b"ok\ncaf\xe9\n"}, ["a.md"], "CFG008", "a.md", 2, "not UTF-8"),
         ({"a.md": "---\nt: [\n---\nx"}, ["a.md"], "FMT002", "a.md", 3, "not valid YAML"),
         ({"chapters/a.md": "x", "chapters/b.md": "y"}, ["chapters/a.md"], "CFG009", "chapters/b.md", 1,

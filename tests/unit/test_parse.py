@@ -4,11 +4,12 @@ import gc
 import random
 from dataclasses import replace
 
-from bookpress import parse
-from bookpress.code import visible
-from bookpress.html import text
 from lxml import etree
 from smallbook import assert_valid, book_of, codes, config_of, draft_of, expanded_of, tree_of
+
+from bookpress import pandoc, parse
+from bookpress.code import visible
+from bookpress.html import text
 
 PIECES = [
     "<p>", "</p>", "<p align=center>", "<div>", "</div>", "<b>", "</b>", "<i>", "</i>", "<a href='#x'>",
@@ -149,9 +150,20 @@ def test_a_comment_left_open_is_not_silent(tmp_path):
 
 
 def test_nesting_without_end_is_a_problem_and_no_traceback(tmp_path):
-    draft = draft_of(tmp_path, "> " * 400 + "x\n")
-    assert codes(draft.problems) == ["MDN014"]
+    for deep in ("> " * 400 + "x\n", "<div>" * 300 + "\n"):
+        draft = draft_of(tmp_path, "# T\n\n" + deep, strict=False)
+        assert [(p.code, p.line) for p in draft.problems if p.level == "error"] == [("MDN014", 3)]
+        assert_valid(draft.body.replace(' data-site="0"', ""))
+
+
+def test_what_pandoc_does_not_end_is_a_problem(tmp_path, monkeypatch):
+    monkeypatch.setattr(pandoc, "_SECONDS", 0.001)
+    draft = draft_of(tmp_path, "# T\n\ntext\n")
+    assert codes(draft.problems) == ["MDN017"]
     assert_valid(draft.body.replace(' data-site="0"', ""))
+    monkeypatch.setattr(pandoc, "_SECONDS", 60)
+    monkeypatch.setattr(pandoc, "_MEMORY", "2m")
+    assert codes(draft_of(tmp_path, "# T\n\n" + "text " * 100000).problems) == ["MDN017"]
 
 
 def test_github_shows_one_of_a_light_and_a_dark_picture(tmp_path):
