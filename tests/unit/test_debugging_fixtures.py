@@ -123,6 +123,18 @@ def test_record_agrees_with_its_raw_files():
     assert f"nccl ({record['versions']['nccl'].replace('.', ', ')})" in versions
 
 
+def test_hung_kernels_agree_with_their_raw_files():
+    results = json.loads((CHAPTER / "measurements" / "hung-kernel.json").read_text())["results"]
+    for case, watts in results["power_w"].items():
+        raw = (CHAPTER / "measurements" / "hung-kernel" / f"{case}.txt").read_text()
+        rows = re.findall(r"^(\d+) %, ([\d.]+) W, 1980 MHz$", raw, re.M)
+        assert len(rows) >= 5
+        assert {int(used) for used, _ in rows} == {results["utilization_percent"]}
+        assert sum(float(w) for _, w in rows) / len(rows) == pytest.approx(watts, abs=1)
+        kernel = "compute_for_ever" if case.startswith("compute") else "wait_for_flag"
+        assert raw.rstrip().endswith(f"{kernel}()")
+
+
 def test_figures_are_what_their_script_draws():
     spec = importlib.util.spec_from_file_location("hangs", CHAPTER / "figures" / "src" / "hangs.py")
     drawing = importlib.util.module_from_spec(spec)
