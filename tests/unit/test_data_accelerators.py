@@ -272,6 +272,19 @@ def test_worked_examples(chapter, measured):
     assert "35 + 52 = 87" in chapter
 
 
+def test_what_units_and_clocks_explain_of_gb200_over_b200(chapter, records):
+    big, small = (
+        number(records[k]["multiprocessors"]) * number(records[k]["clock_max_mhz"])
+        for k in ("nvidia_gb200", "nvidia_b200_sxm")
+    )
+    assert f"explain {100 * (big / small - 1):.0f} of the 11." in chapter
+    watts = [number(records[k]["power_w"]) / number(records[k]["dense_tflops"]["bf16"])
+             for k in ("nvidia_a100_sxm", "nvidia_h100_sxm", "nvidia_b200_sxm", "amd_mi355x")]  # fmt: skip
+    a100, h100, b200, mi355x = (f"{w:.2f}" for w in watts)
+    assert f"{a100} W for each printed bf16 TFLOPS of an A100 SXM, {h100} for an H100, {b200} for a" in chapter
+    assert f"B200 and {mi355x} for an MI355X." in chapter
+
+
 def test_the_full_clock_lasted_as_long_as_the_text_says(chapter):
     with (MEASUREMENTS / "h200_ceilings.rates.csv").open() as file:
         rows = [(float(r["seconds"]), float(r["tflops"])) for r in csv.DictReader(file)]
