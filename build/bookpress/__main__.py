@@ -70,7 +70,7 @@ def _build(args: argparse.Namespace) -> int:
 def _check(args: argparse.Namespace) -> int:
     from . import checks
 
-    return _say(checks.run(args.book, args.out, args.cache, slow=args.slow), args)
+    return _say(checks.run(args.book, args.out, args.cache, args.slow, args.against), args)
 
 
 def _prove(args: argparse.Namespace) -> int:
@@ -119,6 +119,9 @@ def _parser() -> argparse.ArgumentParser:
         sub.set_defaults(run=_build, only=None)
     check = verbs.add_parser("check", parents=[common, place], help="check the finished outputs")
     check.add_argument("--slow", action="store_true", help="also the slow checks (Ace)")
+    check.add_argument(
+        "--against", type=Path, metavar="FOLDER", help="also find runs of words shared with its texts"
+    )
     check.set_defaults(run=_check)
     prove = verbs.add_parser(
         "prove", parents=[common, place], help="prove every fence of the book", description=PROVE,

@@ -161,4 +161,5 @@ CODES: dict[str, Code] = {
     ),
     "CHK004": Code("Two builds of the same book differ.", "Remove what depends on time, place or order."),
     "CHK005": Code("An output to be checked is not there.", "Build it first."),
+    "CHK006": Code("Words of a chapter are those of another text.", "Write them anew, or mark a quotation."),
 }

@@ -28,12 +28,15 @@ def checks_of(kind: str, slow: bool) -> tuple[Check, ...]:
 
 
 def run(
-    book_toml: Path, out: Path, cache: Path | None, slow: bool = False
+    book_toml: Path, out: Path, cache: Path | None, slow: bool = False, against: Path | None = None
 ) -> list[Problem]:
-    """Every check of every output in `out`; with `slow`, Ace and a double build as well."""
+    """Every check of every output in `out`; with `slow`, Ace and a double build as well.
+
+    With `against`, the text is compared with the texts of that folder.
+    """
     from ..build import prepare
     from ..config import read_config
-    from . import double, fences
+    from . import double, fences, originality
 
     config, problems = read_config(book_toml)
     if config is None or errors(problems):
@@ -41,6 +44,8 @@ def run(
     book, found = prepare(config, (cache or out.parent / ".cache").resolve())
     problems += found
     problems += fences.check_source(book)
+    if against:
+        problems += originality.check(against, book)
     stem = f"{config.slug}-{config.version}"
     places = {"pdf": out / f"{stem}.pdf", "epub": out / f"{stem}.epub", "web": out / "web"}
     present = [kind for kind, place in places.items() if place.exists()]
