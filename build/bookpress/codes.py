@@ -102,6 +102,7 @@ CODES: dict[str, Code] = {
     "IMG010": Code("A picture has dark strokes on no ground.", "Give it an opaque ground: night mode."),
     "IMG011": Code("A bitmap is very large.", "Scale it below 4000 pixels and 4 MB."),
     "IMG012": Code("An image is animated.", "Pages show its first frame; use a still picture."),
+    "IMG013": Code("An SVG file draws too many elements.", "Draw it with less; a picture is no program."),
     # --- GLY: characters no bundled font has (glyphs.py) ---
     "GLY001": Code("No font of the book has a character.", "Write it differently; the hint has its name."),
     # --- LNK: links, anchors, citations (link.py) ---

@@ -20,6 +20,7 @@ _LENGTH = re.compile(r"\s*([0-9.]+(?:e[+-]?\d+)?)\s*(px|pt|pc|in|cm|mm|em|ex)?\s
 _URL = re.compile(r"url\(\s*['\"]?([^'\")]+)|@import\s+['\"]([^'\"]+)", re.IGNORECASE)
 _NUMBER = re.compile(r"-?[0-9.]+(?:e[+-]?\d+)?", re.IGNORECASE)
 _SHAPES = ("rect", "path", "polygon", "circle", "ellipse", "line", "polyline", "text", "image", "use")
+MOST_ELEMENTS = 200_000
 _LOOK_AT = 4  # a ground is among the first shapes drawn
 
 Found = tuple[str, str, str, str]  # code, message, hint, level ("": as the book is strict)
@@ -61,6 +62,8 @@ def _judge(root: etree._Element, box: tuple[float, ...]) -> Iterator[Found]:
                "export with plain <text>; in Mermaid: htmlLabels: false", "error")
     if active := _active(root):
         yield ("IMG007", f"has {active}", "remove it: pictures do not run programs", "error")
+    if _drawn(root) > MOST_ELEMENTS:
+        yield ("IMG013", f"draws more than {MOST_ELEMENTS:,} elements through its <use>", "draw it with less", "error")
     if target := _outward(root):
         yield ("IMG008", f"refers to '{target[:60]}'", "embed what it needs", "error")
     if not _grounded(root, box):
@@ -91,6 +94,30 @@ def _from_box(box: tuple[float, ...], width: float, height: float) -> tuple[floa
     return box[2], box[3]
 
 
+# --- what it costs ---
+
+
+def _drawn(root: etree._Element) -> int:
+    """Elements that a viewer draws, <use> followed; one that uses itself counts as too many."""
+    named = {e.get("id"): e for e in root.iter(etree.Element) if e.get("id")}
+    known: dict[etree._Element, int] = {}
+
+    def count(element: etree._Element, depth: int) -> int:
+        if element in known:
+            return known[element]
+        if depth > 400:
+            return MOST_ELEMENTS + 1
+        known[element] = MOST_ELEMENTS + 1  # until it is known: who comes by again is in a circle
+        total = 1 + sum(count(child, depth + 1) for child in element.iterchildren(etree.Element))
+        if element.tag == _SVG + "use":
+            target = (element.get("href") or element.get(_XLINK + "href") or "").strip().removeprefix("#")
+            total += count(named[target], depth + 1) if target in named else 0
+        known[element] = min(total, MOST_ELEMENTS + 1)
+        return known[element]
+
+    return count(root, 0)
+
+
 # --- what runs or loads ---
 
 
@@ -108,6 +135,10 @@ def _active(root: etree._Element) -> str:
 
 def _outward(root: etree._Element) -> str:
     """The first reference to something outside the file; links that a reader may click are none."""
+    declared = root.getroottree().docinfo.internalDTD
+    for entity in declared.iterentities() if declared is not None else ():
+        if entity.system_url:
+            return entity.system_url
     for element in root.iter(etree.Element):
         if element.tag != _SVG + "a":
             for name in ("href", _XLINK + "href", "src"):

@@ -26,7 +26,7 @@ from .problems import Problem, near
 LARGEST_BYTES, LARGEST_SIDE = 4_000_000, 4000
 # What EPUB readers must open; everything else would be missing there.
 _FORMATS = {"PNG", "JPEG", "GIF", "WEBP"}
-_UNFIT = {"IMG005", "IMG007", "IMG008"}  # unreadable, runs programs, loads from elsewhere
+_UNFIT = {"IMG005", "IMG007", "IMG008", "IMG013"}  # unreadable, runs programs, loads from elsewhere, a bomb
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
 # Alternative texts that say nothing.
 _EMPTY_WORDS = re.compile(r"(?:an? |the )?(?:image|img|figure|fig|picture|photo|diagram|chart|graph|plot|"
@@ -85,7 +85,12 @@ def _check(img: etree._Element, chapter: str, config: Config) -> Iterator[Findin
     written = img.get("src") or ""
     if found := _alternative(img, written):
         yield found
-    if _SCHEME.match(written):
+    scheme = (_SCHEME.match(written) or [""])[0].lower()
+    if scheme in ("data:", "file:"):
+        what = "has its bytes in its address" if scheme == "data:" else "is named by its place on one machine"
+        yield Finding("IMG004", f"image '{written[:40]}' {what}", "save it beside the chapter")
+        return
+    if scheme:
         yield Finding("IMG003", f"image '{written}' is on the network",
                       "save it beside the chapter; builds fetch nothing")
         return

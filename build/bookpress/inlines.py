@@ -163,8 +163,9 @@ class Inlines:
     # --- math ---
 
     def _math(self, content: list, place: Place, ident: str, nodes: list[Node], at: int) -> None:
-        display = content[0]["t"] == "DisplayMath"
-        tex = content[1]
+        display, tex = content[0]["t"] == "DisplayMath", content[1]
+        if display and not self.draft.config.features.strict and _among_words(tex, nodes, at):
+            display = False  # kramdown writes formulas in a line as $$x$$
         if not display and not is_formula(tex, plain(nodes[at + 1 : at + 2])):
             self.builder.text(f"${tex}$")
             return
@@ -206,6 +207,20 @@ class Inlines:
         marks = "__" if strong else "_"
         message = f"'{marks}{inner}{marks}' looks like a name but became emphasis"
         self.draft.report("MDN006", place, message, "write it in backticks", "warning")
+
+
+def _among_words(tex: str, nodes: list[Node], at: int) -> bool:
+    """Does a formula stand in a line of text?"""
+    if "\n" in tex.strip() or "\\begin" in tex:
+        return False
+    near = []
+    for side in (reversed(nodes[:at]), nodes[at + 1 :]):
+        for node in side:
+            bare = node["c"][1][0] if node["t"] == "Span" and len(node["c"][1]) == 1 else node
+            if bare["t"] in ("SoftBreak", "LineBreak"):
+                break
+            near.append(plain([node]) or ("x" if bare["t"] == "Image" else ""))
+    return any(c.isalnum() for c in "".join(near))
 
 
 def is_formula(tex: str, after: str) -> bool:

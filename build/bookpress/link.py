@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
+from pathlib import Path
 
 from . import number, target
 from .cite import Works
@@ -24,7 +25,17 @@ _SITE = re.compile(r'<(\w+) data-site="(\d+)"([^>]*?)(/?)>')
 _EMPTY_SITE = re.compile(r'<(span) data-site="(\d+)"([^>]*?)(?:/>|></span>)')
 _HREF = re.compile(r' (?:href|src)="[^"]*"')
 _ALT = re.compile(r' alt="([^"]*)"')
+_SIGNS = ((b"\x89PNG\r\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
 _MIME = {".svg": "image/svg+xml", ".webp": "image/webp", ".avif": "image/avif"}
+
+
+def _kind(file: Path) -> str:
+    """What a bitmap's first bytes say it is: names lie, and EPUBCheck reads the bytes."""
+    with file.open("rb") as stream:
+        head = stream.read(12)
+    if head[:4] == b"RIFF" and head[8:] == b"WEBP":
+        return "image/webp"
+    return next((mime for sign, mime in _SIGNS if head.startswith(sign)), "")
 
 
 def link(drafts: Sequence[Draft], config: Config, stamp: Stamp) -> tuple[Book, list[Problem]]:
@@ -138,7 +149,8 @@ class _Filler:
         if not path:
             # figures.py has reported it; where the book goes on, the words stand in for the picture.
             alt = _ALT.search(rest)
-            return f'<span class="missing-image">{alt.group(1) if alt else ""}</span>'
+            words = (alt and alt.group(1)) or escape(site.value.rpartition("/")[2][:80])
+            return f'<span class="missing-image">{words}</span>'
         if path not in self.assets:
             self.assets[path] = self._asset(path)
         self.own_assets.setdefault(path)
@@ -146,6 +158,6 @@ class _Filler:
 
     def _asset(self, path: str) -> Asset:
         file = self.config.root / path
-        mime = _MIME.get(file.suffix.lower()) or mimetypes.guess_type(path)[0]
+        mime = _kind(file) or _MIME.get(file.suffix.lower()) or mimetypes.guess_type(path)[0]
         sha = dict(self.draft.reads).get(path, "")
         return Asset(path, file, mime or "application/octet-stream", sha)

@@ -125,14 +125,17 @@ def _front_problems(path: str, head: str, raw: dict) -> list[Problem]:
     return found
 
 
-def _read(file: Path, path: str, problems: list[Problem]) -> str:
+def _read(file: Path, path: str, strict: bool, problems: list[Problem]) -> str:
     data = file.read_bytes()
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         hint = "save the file as UTF-8"
-        problems.append(Problem(path, line, 1, "CFG008", f"byte {data[error.start]:#x} is not UTF-8", hint))
+        carried = not strict and b"\0" not in data  # a file with such bytes is no text at all
+        level = "warning" if carried else "error"
+        message = f"byte {data[error.start]:#x} is not UTF-8"
+        problems.append(Problem(path, line, 1, "CFG008", message, hint, level))
         text = data.decode("utf-8", errors="replace")
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
@@ -150,6 +153,7 @@ def load(config: Config) -> tuple[tuple[Source, ...], list[Problem]]:
             line = _entry_line(config, entry)
             if file is None:
                 known = [p.relative_to(config.root).as_posix() for p in config.root.rglob("*.md")]
+                known = [name for name in known if name != path]  # it is there, and leads out of the folder
                 hint = near(path, known) or "paths are relative to book.toml and stay inside its folder"
                 problems.append(Problem(toml, line, 1, "CFG006", f"no chapter file '{entry}'", hint))
                 continue
@@ -157,7 +161,7 @@ def load(config: Config) -> tuple[tuple[Source, ...], list[Problem]]:
                 problems.append(Problem(toml, line, 1, "CFG007", f"chapter '{entry}' is listed twice"))
                 continue
             seen[path] = entry
-            meta, body, first = _front_matter(config, path, _read(file, path, problems), problems)
+            meta, body, first = _front_matter(config, path, _read(file, path, config.features.strict, problems), problems)
             url = _unique(_web_path(path), taken["url"])
             slug = _unique(_slug(url), taken["slug"])
             sources.append(Source(path, slug, url, index, meta, body, first))

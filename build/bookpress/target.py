@@ -19,7 +19,7 @@ from .number import NAMES, Numbered, label
 from .problems import near
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
-_REFUSED = frozenset(("javascript", "vbscript", "data", "file", "book", "asset"))
+_REFUSED = frozenset(("javascript", "vbscript", "data", "file", "book", "asset", "view-source", "blob", "filesystem", "jar", "about"))
 _TEMPLATE = re.compile(r"\{\{|\{%|%7[Bb]%7[Bb]|%7[Bb]%25")
 _BLOB = re.compile(r"/(?:blob|tree|raw)/[^/]+/")
 
@@ -125,8 +125,7 @@ class Atlas:
         base = "" if path.startswith("/") else posixpath.dirname(chapter)
         full = posixpath.normpath(posixpath.join(base, path.lstrip("/") or "."))
         if full == ".." or full.startswith("../"):
-            page = self._permalink(full.replace("../", ""), path, fragment, chapter)
-            if page:
+            if page := self._guess(full.replace("../", ""), path, fragment, chapter):
                 return page
             return Found(trouble=Trouble("LNK005", f"'{path}' leads out of the book's folder"))
         return self._path(full, path, fragment, chapter)
@@ -178,15 +177,28 @@ class Atlas:
                 return self._anchor(name, fragment, chapter)
         if readme := self._readme(page):
             return self._anchor(readme, fragment, chapter)
-        stem = posixpath.basename(page)
-        if posixpath.splitext(stem)[1]:
-            return None  # a file of some kind, not a page
-        same = [known for known in self.slugs if _stem(known) == stem]
-        if len(same) != 1:
+        return self._guess(page, path, fragment, chapter)
+
+    def _guess(self, page: str, path: str, fragment: str, chapter: str) -> Found | None:
+        """A chapter by the end of its page's address; where the rest of it leads, only the web site knows."""
+        name = "" if self.config.features.strict else self._like(page)
+        if not name:
             return None
-        found = self._anchor(same[0], fragment, chapter)
-        taken = Trouble("LNK001", f"no file '{path}': taken as {same[0]}", f"write '{_relative(same[0], chapter)}'")
+        found = self._anchor(name, fragment, chapter)
+        taken = Trouble("LNK001", f"no file '{path}': taken as {name}", f"write '{_relative(name, chapter)}'")
         return Found(found.href, found.anchor, found.trouble or taken)
+
+    def _like(self, page: str) -> str:
+        """The one chapter whose page has an address that ends as this one does, by as many names as fit."""
+        names = page.split("/")
+        if posixpath.splitext(names[-1])[1]:
+            return ""  # a file of some kind, not a page
+        for first in range(len(names)):
+            end = "/" + "/".join(names[first:])
+            same = [known for known in self.slugs if f"/{_page(known)}".endswith(end)]
+            if same:
+                return same[0] if len(same) == 1 else ""
+        return ""
 
     def _missing(self, full: str, path: str, fragment: str, chapter: str) -> Found:
         if page := self._permalink(full, path, fragment, chapter):
@@ -264,11 +276,11 @@ def _url(written: str) -> str:
     return re.sub(r'[\s"<>`{}|\\^]|%(?![0-9A-Fa-f]{2})', lambda m: quote(m[0]), written)
 
 
-def _stem(path: str) -> str:
-    """The name that a page of this chapter has on most web sites."""
-    folder, name = posixpath.split(path)
-    stem = posixpath.splitext(name)[0]
-    return posixpath.basename(folder) if stem.lower() in ("readme", "index") else stem
+def _page(path: str) -> str:
+    """The address that a chapter's page has on most web sites."""
+    stem = posixpath.splitext(path)[0]
+    folder, name = posixpath.split(stem)
+    return folder if name.lower() in ("readme", "index") else stem
 
 
 def _short(words: str) -> str:

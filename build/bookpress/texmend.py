@@ -15,7 +15,7 @@ _ALIASES = {
     "approxeq": r"\approx", "textnormal": r"\text", "textsc": r"\text", "textup": r"\text",
     "textsf": r"\text", "mathbbm": r"\mathbb", "mathds": r"\mathbb", "cfrac": r"\frac",
     "nicefrac": r"\frac", "sfrac": r"\frac", "argmax": r"\operatorname{argmax}",
-    "argmin": r"\operatorname{argmin}",
+    "space": r"\ ", "argmin": r"\operatorname{argmin}",
 }  # fmt: skip
 _NAME = re.compile(r"\\([A-Za-z]+)")
 _LOOKS = re.compile(

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from bookpress import drawings, figures
-from bookpress.model import Config, Expanded, Features, FrontMatter, Source
 from lxml import etree
 from PIL import Image
+
+from bookpress import drawings, figures
+from bookpress.model import Config, Expanded, Features, FrontMatter, Source
 
 HEAD = '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
 GROUND = '<rect width="100%" height="100%" fill="#fff"/>'
@@ -129,6 +130,9 @@ def test_alternative_text_says_something(book, alt, wanted):
     (GROUND + "<image xlink:href='other.png'/>", "IMG008"),
     (GROUND + "<style>@import 'https://example.com/a.css';</style>", "IMG008"),
     (GROUND + "<g style='fill:url(https://example.com/a.svg#b)'/>", "IMG008"),
+    (GROUND + "<g id='a'><use href='#a'/></g>", "IMG013"),
+    (GROUND + "<g id='a0'><path/></g>" + "".join(
+        f"<g id='a{n}'>" + f"<use xlink:href='#a{n - 1}'/>" * 10 + "</g>" for n in range(1, 8)), "IMG013"),
     ("<text>black on nothing</text>", "IMG010"),
 ])
 def test_drawings_that_fail_somewhere(inner, wanted):  # F12, E22
@@ -177,3 +181,16 @@ def test_bitmaps(book):
     assert codes(book, "wide.png") == ["IMG011 warning"]
     assert codes(book, "old.bmp") == ["IMG005"]
     assert codes(book, "broken.png") == ["IMG005"]
+
+
+def test_an_entity_from_a_file_is_a_reference():
+    drawing = b'<!DOCTYPE svg [<!ENTITY e SYSTEM "file:///etc/hostname">]>' + svg(GROUND + "<text>&e;</text>")
+    assert [f[0] for f in drawings.read(drawing).findings] == ["IMG008"]
+
+
+def test_what_no_page_may_show_gives_way_to_words(book):  # in books that are not strict
+    (book / "ch/figures/loop.svg").write_bytes(svg(GROUND + "<g id='a'><use href='#a'/></g>"))
+    root, problems = check(book, "", image("loop.svg"), strict=False)
+    assert [p.split()[1:3] for p in problems] == [["IMG013", "warning:"]]
+    assert root.find(".//img") is None
+    assert "".join(root.itertext()) == "a rising line"

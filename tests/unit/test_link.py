@@ -4,10 +4,11 @@ import time
 from dataclasses import replace
 
 import pytest
+from smallbook import STAMP, assert_valid, book_of, codes, config_of, draft_of
+
 from bookpress import link
 from bookpress.model import Features
 from bookpress.target import Found
-from smallbook import STAMP, assert_valid, book_of, codes, config_of, draft_of
 
 
 @pytest.fixture
@@ -29,6 +30,25 @@ def book(tmp_path):
         return root.find(".//p/a").get("href"), codes(problems)
 
     return resolve
+
+
+@pytest.mark.parametrize(
+    ("target", "href", "said"),
+    [
+        ("../net/README.html#speed", "book:net-README#speed", []),
+        ("../net/index.html", "book:net-README", []),
+        ("../net/b%20c.html", "book:net-b c", []),
+        ("/site/net/", "book:net-README", ["LNK001"]),
+        ("../../../net", "book:net-README", ["LNK001"]),
+        ("../elsewhere/b%20c", "book:net-b c", ["LNK001"]),
+        ("../elsewhere/b.txt", None, ["LNK001"]),
+        ("{{site.url}}/net", None, ["LNK001"]),
+        ("view-source:https://example.org", None, ["LNK007"]),
+    ],
+)
+def test_addresses_of_pages_on_the_books_web_site(book, target, href, said):
+    assert book(target, strict=False) == (href, said)
+    assert book(target)[1] != []  # dead on GitHub
 
 
 @pytest.mark.parametrize(

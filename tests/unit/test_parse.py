@@ -169,3 +169,19 @@ def test_what_pandoc_does_not_end_is_a_problem(tmp_path, monkeypatch):
 def test_github_shows_one_of_a_light_and_a_dark_picture(tmp_path):
     draft = draft_of(tmp_path, "![the rate](a.png#gh-light-mode-only) ![the rate](b.png#gh-dark-mode-only)\n", strict=False)
     assert [s.value for s in draft.sites if s.kind == "image"] == ["a.png"]
+
+
+def test_two_dollars_among_words_are_a_formula_in_the_line(tmp_path):
+    source = "# T\n\nso $$a$$ is\n$$b$$\nand\n\n$$c$$\n\n- $$d$$.\n"
+    kinds = [e.get("class") for e in tree_of(tmp_path, source, strict=False).iter() if e.get("class", "").startswith("math")]
+    assert kinds == ["math inline", "math display", "math display", "math display"]
+    assert "math inline" not in draft_of(tmp_path, source).body
+
+
+def test_components_of_other_presses(tmp_path):
+    source = "# T\n\n<Tabs>\n\na <rank> b.<x-note>note</x-note> </gone>\n\n</Tabs>\n\n<Clip id='x'/>\n"
+    root = tree_of(tmp_path, source, strict=False)
+    assert [text(p) for p in root.iter("p")] == ["a <rank> b. note </gone>"]
+    draft = draft_of(tmp_path, source, strict=False)
+    assert [(p.code, p.line) for p in draft.problems] == [("MDN002", 3), ("MDN001", 5), ("MDN002", 5), ("MDN002", 9)]
+    assert [p.code for p in draft_of(tmp_path, source).problems].count("MDN001") == 4
