@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from lxml import etree
 
+from . import units
 from .html import BLOCKS, drop, is_blank, unwrap
 
 _NEVER_EMPTY = ("p", "ul", "ol", "dl", "table", "thead", "tbody", "tfoot", "tr", "figcaption", "figure")
@@ -33,6 +34,7 @@ def tidy(root: etree._Element) -> None:
         _image_alone(paragraph)
     for group in root.iter("dl"):
         _definitions(group)
+    units.bind(root)
     _lines(root)
 
 
