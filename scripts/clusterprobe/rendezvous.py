@@ -11,7 +11,7 @@ import socket
 import threading
 import time
 from dataclasses import dataclass
-from typing import List, Optional, Tuple
+from typing import List, Optional, Sequence, Tuple
 
 from clusterprobe.exits import CANNOT_RUN, MISSING_RANK, ProbeFailure
 from clusterprobe.launch import RankEnv, derived_port, expected_host
@@ -128,12 +128,22 @@ def choose_endpoint(env: RankEnv, init: Optional[str] = None) -> Endpoint:
             "set MASTER_ADDR to rank 0's host, with mpirun: -x MASTER_ADDR=$(hostname -I | cut -d' ' -f1)")
     addresses = resolve_host(host)
     several = len(env.nodelist) > 1 or (env.local_world_size or env.world_size) < env.world_size
-    if several and all(is_loopback(address) for address in addresses):
+    if several and all(is_loopback(address) for address in addresses) and not nodes_are_here(env.nodelist):
         raise ProbeFailure(
             CANNOT_RUN, f"{host} is loopback ({addresses[0]}) but the world has more than one node",
             f"set MASTER_ADDR to an address of rank 0 that other nodes reach; a line "
             f"`127.0.1.1 {host}` in /etc/hosts also causes this")
     return Endpoint(host, port or derived_port(env.job or env.launcher), addresses[0], source)
+
+
+def nodes_are_here(nodelist: Sequence[str]) -> bool:
+    """Whether every listed node resolves to loopback: one machine that plays a small cluster."""
+    if not 1 < len(nodelist) <= 8:
+        return False
+    try:
+        return all(is_loopback(address) for host in nodelist for address in resolve_host(host))
+    except ProbeFailure:
+        return False
 
 
 def wait_for_listener(endpoint: Endpoint, limit: float, who: str) -> None:

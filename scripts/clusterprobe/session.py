@@ -52,6 +52,7 @@ class Session:
         self.control: Optional[Control] = None
         self.monitor: Optional[Monitor] = None
         self.group_open = False
+        self._silent = 0  # ranks that will never say goodbye
         self._ended = threading.Lock()
         self.watchdog = Watchdog(self._expired, self._last_word)
         self.watchdog.limit_run(args.timeout)
@@ -171,11 +172,11 @@ class Session:
         while not client.has(["done"]):
             threading.Event().wait(POLL)
         client.count("bye/n", 1)
-        alive = client.count("roll/n") or self.env.world_size
-        while self.env.rank == 0 and client.count("bye/n") < alive:
+        while self.env.rank == 0 and client.count("bye/n") < self.env.world_size - self._silent:
             threading.Event().wait(POLL)
 
     def _verdict(self, verdict: Dict[str, Any], judge: bool) -> None:
+        self._silent = verdict.get("silent", 0)
         if judge:
             self.report.prints = True
             if verdict.get("trace"):

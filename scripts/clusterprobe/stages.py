@@ -59,6 +59,9 @@ class StageTable:
             try:
                 outcome = work()
             except ProbeFailure as failure:
+                if failure.named or self.session.control is None:  # it is about all ranks, or nobody can be told
+                    self._print(number, name, "fail", time.monotonic() - start, failure.reason)
+                    raise
                 outcome = Outcome(failure.reason, None, failure.rc, failure.reason, failure.hint)
             self.session.step("report")
             control, patience = self.session.control, self.session.patience()

@@ -1,7 +1,7 @@
 """Which ranks belong together: node, rail, stride and pair groups, and the identity of a node.
 
-A node is known by its boot id, not by its name, because names repeat (containers, cut names). On one
-machine that plays several nodes the boot id is equal everywhere; CLUSTERPROBE_NODE overrides it.
+A node is known by its boot id and its host name together, which is also how NCCL tells hosts apart: names
+repeat (images, cut names), and boot ids are equal in containers of one machine. CLUSTERPROBE_NODE overrides.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def node_identity(environ: Mapping[str, str]) -> Tuple[str, str]:
     override = environ.get(NODE_OVERRIDE)
     if override:
         return override, "override:" + override
-    return host_name(), read_boot_id() or "name:" + host_name()
+    return host_name(), f"{read_boot_id() or 'unknown-boot'}/{host_name()}"
 
 
 def node_groups(keys: Sequence[str]) -> List[List[int]]:

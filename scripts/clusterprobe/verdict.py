@@ -31,9 +31,10 @@ def judge_roll_call(census: Census, roll: Dict[int, Dict[str, Any]], cause: Dict
     silent = [rank for rank in range(world) if rank not in roll]
     never = [rank for rank in silent if rank not in census.records]
     where = cause.get("stage") or "the run"
-    verdict = {"rc": MISSING_RANK, "culprits": silent[:64], "trace": cause.get("trace"), "hint": ""}
+    verdict = {"rc": MISSING_RANK, "culprits": silent[:64], "silent": len(silent), "trace": cause.get("trace"), "hint": ""}
     if never:
-        verdict["reason"] = f"{where}: {census.names(never)} never reached the store"
+        verdict["reason"] = (f"{where}: {census.names(never)} never reached the store; "
+                             f"{len(census.records):,} of {world:,} ranks are here")
         verdict["hint"] = "look at the launcher's log of that host"
     elif silent:
         verdict["reason"] = (f"{where}: {census.names(silent)} did not answer the roll call: "

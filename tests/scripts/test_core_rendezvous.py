@@ -51,6 +51,16 @@ def test_loopback_master_of_several_nodes():
             choose_endpoint(env)
 
 
+def test_one_machine_that_plays_a_cluster(monkeypatch):
+    """Loopback is right where every node of the list is this machine, and only there."""
+    names = {"n1": ["127.0.0.1"], "n2": ["127.0.0.1"], "far": ["203.0.113.5"]}
+    monkeypatch.setattr("clusterprobe.rendezvous.resolve_host", lambda host, limit=5.0: names[host])
+    counts = (1, 1)
+    assert choose_endpoint(RankEnv("slurm", 0, 2, local_world_size=1, nodelist=("n1", "n2"), tasks_per_node=counts)).host == "n1"
+    with pytest.raises(ProbeFailure, match="is loopback"):
+        choose_endpoint(RankEnv("slurm", 0, 2, local_world_size=1, nodelist=("n1", "far"), tasks_per_node=counts))
+
+
 def test_sources_of_the_address():
     assert choose_endpoint(RankEnv("single", 0, 1)).address == "127.0.0.1"
     assert choose_endpoint(RankEnv("openmpi", 0, 4, local_world_size=4, job="9")).source == "one node"
