@@ -18,6 +18,7 @@ from lxml import etree
 from . import (
     cite,
     controls,
+    dialects,
     figures,
     footnotes,
     glyphs,
@@ -83,8 +84,8 @@ def parse(expanded: Expanded, config: Config) -> Draft:
 def _parse(expanded: Expanded, config: Config) -> Draft:
     text = expanded.text.replace("\r\n", "\n").replace("\r", "\n").removeprefix("\ufeff")
     raw, text = text, controls.hide(text)
-    if "$$" in text and not config.features.strict:
-        text = texmend.joined(text)
+    if not config.features.strict:
+        text = texmend.joined(dialects.translate(text, config.features.templating))
     readers = _readers(expanded, config, text.split("\n"))
     draft, blocks = readers.draft, readers.blocks
     blocks.write(pandoc.read(footnotes.unwound(draft, text) if "[^" in text else text))
