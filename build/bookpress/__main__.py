@@ -128,7 +128,8 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     prove.add_argument("--jobs", type=int, help="sessions side by side (default: one per core)")
-    prove.add_argument("--only", default="", metavar="TEXT", help="chapters whose path holds TEXT")
+    prove.add_argument("--only", default="", metavar="TEXT",
+                       help="chapters whose path holds TEXT; with --gpu also fences: PATH#ID")
     prove.add_argument("--refresh", action="store_true", help="write real outputs into output fences")
     prove.add_argument("--record", action="store_true", help="write the proofs into data/proofs.json")
     prove.add_argument("--gpu", action="store_true", help="run and record gpu fences (CUDA machine)")

@@ -43,7 +43,6 @@ class State:
 
     book_toml: Path
     cache: Path
-    proofs: Path
     site: web.Site | None = None
     problems: list[Problem] = field(default_factory=list)
     generation: int = 0
@@ -86,7 +85,7 @@ class State:
         return self._take(self.site.book, self.problems, templates=True)
 
     def _take(self, book: Book, problems: list[Problem], templates: bool = False) -> list[str]:
-        site = web.Site(book, proofs=self.proofs, live=True)
+        site = web.Site(book, live=True)
         pages = list(site.pages) if templates or self.site is None else changed(self.site, site)
         with self.lock:
             self.site = site
@@ -243,7 +242,7 @@ def serve(
     book_toml = book_toml.resolve()
     folder = book_toml if book_toml.is_dir() else book_toml.parent
     cache = (cache or out.resolve().parent / ".cache").resolve()
-    state = State(book_toml, cache, out.resolve() / "proofs.json")
+    state = State(book_toml, cache)
     Handler.state = state
     server = _server(host, port)
     print(f"reading {folder} …", flush=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import posixpath
 import random
 import re
@@ -15,8 +14,7 @@ from fontTools.ttLib import TTFont
 from lxml import html
 
 from bookpress import web
-from bookpress.model import Part
-from bookpress.prove.plan import fence_hash
+from bookpress.model import Part, Proven
 from bookpress.web.body import relative
 from render import fixture
 
@@ -163,31 +161,20 @@ def test_relative_addresses():
 def test_a_block_says_only_what_was_proven(make, tmp_path):
     book = fixture.book(tmp_path / "b")
     hangs = book.chapters[2]
-    proof = {
-        "chapter": hangs.path,
-        "status": "ok",
-        "date": "2026-11-30T01:02:03Z",
-        "where": "Debian 12",
-    }
     fences = [
         dataclasses.replace(hangs.fences[0], mode="run"),
         hangs.fences[1],
         dataclasses.replace(hangs.fences[2], mode="run"),
         dataclasses.replace(hangs.fences[3], mode="shown", attrs={"reason": "needs a rack"}),
-        dataclasses.replace(hangs.fences[4], mode="run"),
+        dataclasses.replace(hangs.fences[4], mode="parse"),
     ]
     chapter = dataclasses.replace(hangs, fences=tuple(fences))
     book = dataclasses.replace(book, chapters=(*book.chapters[:2], chapter, book.chapters[3]))
-    proofs = [
-        proof | {"index": 0, "hash": fence_hash(fences[0])},
-        proof | {"index": 2, "hash": "of an older text"},
-        proof | {"index": 4, "hash": fence_hash(fences[4]), "status": "failed"},
-    ]
-    (tmp_path / "proofs.json").write_text(json.dumps({"schema": 1, "proofs": proofs}))
-    target, _ = make(book, proofs=tmp_path / "proofs.json")
+    proven = {0: Proven("run", "Debian 12", "2026-11-30"), 4: Proven("parse", "", "")}
+    target, _ = make(dataclasses.replace(book, proofs={hangs.path: proven}))
     tree = html.fromstring((target / hangs.url).read_bytes())
     said = [e.text for e in tree.xpath("//span[@class='ui-proof']")]
-    assert said == ["✓ ran 2026-11-30, Debian 12", "not run: needs a rack"]
+    assert said == ["✓ ran 2026-11-30, Debian 12", "not run: needs a rack", "✓ checked"]
 
 
 def test_subsets_carry_their_own_name_and_the_license(site):

@@ -18,6 +18,7 @@ from ..cache import Cache, digest, file_digest, press_digest
 from ..model import Book
 from ..pdf.front import facts
 from ..problems import Problem
+from ..prove import marks
 from ..templates import FOLDER, env, text
 from . import images, metadata, navigation, typefaces
 from .package import Package
@@ -59,7 +60,7 @@ def _key(book: Book) -> str:
     assets = repr(sorted((asset.path, asset.sha256) for asset in book.assets.values()))
     return digest(
         press_digest(), *map(file_digest, files), *versions, assets,
-        repr(book.config), repr(book.stamp), repr(book.parts), repr(book.chapters),
+        repr(book.config), repr(book.stamp), repr(book.parts), repr(book.chapters), repr(book.proofs),
     )  # fmt: skip
 
 
@@ -129,7 +130,7 @@ def _pages(
     licenses = [("Prose, figures", book.config.license), ("Code", book.config.license_code)]
     licenses += dict.fromkeys((face.family, face.spdx) for face in faces)
     yield "colophon.xhtml", shell(
-        "colophon.xhtml", "About this copy", facts=facts(book), fonts=bool(faces),
+        "colophon.xhtml", "About this copy", facts=facts(book), proofs=marks.rows(book), fonts=bool(faces),
         licenses=[row for row in licenses if row[1]], command=VERIFY,
     )  # fmt: skip
 

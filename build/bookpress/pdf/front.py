@@ -14,6 +14,7 @@ from .. import fonts, templates
 from ..cache import file_digest
 from ..model import Asset, Book, Chapter
 from ..problems import Problem
+from ..prove import marks
 from .outline import Entry
 from .sheet import millimetres
 from .stamps import roman
@@ -133,6 +134,7 @@ def front(book: Book) -> tuple[str, dict[str, bytes]]:
     markup = templates.env().get_template("print/front.html").render(
         config=config, stamp=book.stamp, cover=f"asset:{image.path}" if image else "drawing:cover.svg",
         cover_alt=f"Cover: {said}", facts=facts(book), licenses=_licenses(book),
+        proofs=marks.rows(book),
     )  # fmt: skip
     return markup, drawings
 

@@ -142,7 +142,7 @@ def run_step(step, folder, log):
 def run_steps(plan, answer):
     results = []
     for number, step in enumerate(plan["steps"]):
-        log = os.path.join(os.path.dirname(answer), "step-%d.log" % number)
+        log = os.path.join(os.path.dirname(answer), f"step-{number}.log")
         result = run_step(step, plan["folder"], log)
         results.append(result)
         if result["status"] != step["exit"]:

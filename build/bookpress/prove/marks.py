@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..model import Chapter, Config, Proven
+from ..model import Book, Chapter, Config, Proven
 from ..problems import Problem
 from .plan import fence_hash
-from .proofs import Proof
+from .proofs import MODES, Proof
 
 SCHEMA = 1
 _DAMAGED = (ValueError, KeyError, TypeError)
@@ -68,6 +70,34 @@ def read(
             if entry is not None and entry["mode"] == fence.mode:
                 found.setdefault(chapter.path, {})[fence.index] = Proven(**entry)
     return found, []
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the colophon's table; `counts` go with `names`."""
+
+    title: str
+    blocks: int
+    counts: tuple[int, ...]
+    names: tuple[str, ...] = ("Run", "In Slurm", "On GPUs", "Parsed", "Shown")
+
+
+def rows(book: Book) -> list[Row]:
+    """The proofs by chapter, and in all; nothing for a book that asks for none."""
+    if not book.config.features.proofs:
+        return []
+    found = []
+    for chapter in book.chapters:
+        blocks = [f for f in chapter.fences if f.mode != "output"]
+        proven = Counter(p.mode for p in book.proofs.get(chapter.path, {}).values())
+        proven["shown"] = sum(f.mode == "shown" for f in blocks)
+        if blocks:
+            title = f"{chapter.number} {chapter.title}".strip()
+            found.append(Row(title, len(blocks), tuple(proven[m] for m in MODES)))
+    if found:
+        sums = tuple(map(sum, zip(*(r.counts for r in found), strict=True)))
+        found.append(Row("In all", sum(r.blocks for r in found), sums))
+    return found
 
 
 def _read(file: Path) -> Mapping[str, Mapping[str, Any]]:

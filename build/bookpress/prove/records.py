@@ -69,9 +69,11 @@ def record(config: Config, only: str = "", again: bool = False) -> int:
     about = {"device": device, "gpus": count, "versions": versions}
     failures = 0
     for chapter in chapter_files(config):
-        fences = scan(config.root / chapter) if only in chapter else []
+        fences = scan(config.root / chapter)
         kept = dict(read_records(config.root, chapter))
-        for session in (s for s in sessions(chapter, fences, config.root) if s.mode == "gpu"):
+        for session in sessions(chapter, fences, config.root):
+            if session.mode != "gpu" or not _meant(session, only):
+                continue
             why = _left(session, kept, count, again)
             if why:
                 _say(session, session.steps[-1], f"left, {why}")
@@ -88,6 +90,11 @@ def record(config: Config, only: str = "", again: bool = False) -> int:
                 failures += 1
                 print(results[-1]["output"][-2000:], flush=True)
     return failures
+
+
+def _meant(session: Session, only: str) -> bool:
+    """True when `only` is part of "chapter#fence" for one of the session's fences."""
+    return any(only in f"{session.chapter}#{key_of(step.fence)}" for step in session.steps if step.proves)
 
 
 def _left(session: Session, kept: Mapping[str, Any], count: int, again: bool) -> str:

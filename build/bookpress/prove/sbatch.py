@@ -13,24 +13,11 @@ from collections.abc import Iterator
 
 from ..problems import near
 
-_VALUED = """
-account array batch bb bbf begin chdir cluster-constraint clusters comment constraint container
-core-spec cores-per-socket cpu-freq cpus-per-gpu cpus-per-task deadline delay-boot dependency
-distribution error exclude export-file extra-node-info gid gpu-bind gpu-freq gpus gpus-per-node
-gpus-per-socket gpus-per-task gres gres-flags hint input job-name licenses mail-type mail-user
-mcs-label mem mem-bind mem-per-cpu mem-per-gpu mincpus network nodefile nodelist nodes
-ntasks ntasks-per-core ntasks-per-gpu ntasks-per-node ntasks-per-socket open-mode output partition power
-priority profile qos reservation signal sockets-per-node switches thread-spec threads-per-core time
-time-min tmp uid wait-all-nodes wckey wrap
-""".split()
+_VALUED = ["account", "array", "batch", "bb", "bbf", "begin", "chdir", "cluster-constraint", "clusters", "comment", "constraint", "container", "core-spec", "cores-per-socket", "cpu-freq", "cpus-per-gpu", "cpus-per-task", "deadline", "delay-boot", "dependency", "distribution", "error", "exclude", "export-file", "extra-node-info", "gid", "gpu-bind", "gpu-freq", "gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task", "gres", "gres-flags", "hint", "input", "job-name", "licenses", "mail-type", "mail-user", "mcs-label", "mem", "mem-bind", "mem-per-cpu", "mem-per-gpu", "mincpus", "network", "nodefile", "nodelist", "nodes", "ntasks", "ntasks-per-core", "ntasks-per-gpu", "ntasks-per-node", "ntasks-per-socket", "open-mode", "output", "partition", "power", "priority", "profile", "qos", "reservation", "signal", "sockets-per-node", "switches", "thread-spec", "threads-per-core", "time", "time-min", "tmp", "uid", "wait-all-nodes", "wckey", "wrap"]
 # Since 22.05, from the manual page and the release notes: 23.02 tres-bind, prefer; 23.11 tres-per-task,
 # segment 24.11, container-id, extra; 25.05 consolidate-segments, spread-segments.
-_VALUED += "tres-bind tres-per-task prefer extra segment container-id oom-kill-step".split()
-_FLAGS = """
-contiguous exclusive export get-user-env help hold ignore-pbs kill-on-invalid-dep nice no-kill no-requeue
-overcommit oversubscribe parsable propagate quiet reboot requeue spread-job test-only usage use-min-nodes
-verbose version wait consolidate-segments spread-segments resv-ports stepmgr
-""".split()
+_VALUED += ["tres-bind", "tres-per-task", "prefer", "extra", "segment", "container-id", "oom-kill-step"]
+_FLAGS = ["contiguous", "exclusive", "export", "get-user-env", "help", "hold", "ignore-pbs", "kill-on-invalid-dep", "nice", "no-kill", "no-requeue", "overcommit", "oversubscribe", "parsable", "propagate", "quiet", "reboot", "requeue", "spread-job", "test-only", "usage", "use-min-nodes", "verbose", "version", "wait", "consolidate-segments", "spread-segments", "resv-ports", "stepmgr"]
 _SHORT_VALUED = set("ABCDFGJLMNSabcdeimnopqtwx")
 _SHORT_FLAGS = set("HkOQsvWhV")
 _LINE = re.compile(r"^#SBATCH(\s+|$)(.*)")

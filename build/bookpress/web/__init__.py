@@ -24,16 +24,13 @@ def make(
     target: Path,
     progress: Callable[[str, int, int], None],
     downloads: Sequence[str] = (),
-    proofs: Path | None = None,
 ) -> list[Problem]:
     """Write the site into `target`.
 
-    `downloads` names the PDF and EPUB that will lie beside that folder; `proofs` is the proofs.json of the
-    last `prove`, from which each block says when and where it ran.
+    `downloads` names the PDF and EPUB that will lie beside that folder.
     """
-
     _own(target)
-    site = Site(book, downloads, proofs)
+    site = Site(book, downloads)
     problems = check(site) + budget(site)
     written: set[Path] = set()
     total = len(site.pages) + len(site.files)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from ..codes import CODES
 from ..model import Book, Chapter
+from ..prove import marks
 from ..templates import env, markup, text
 from . import fonts, proofs, redirects, search
 from .body import Body, relative
@@ -61,7 +62,6 @@ class Site:
 
     book: Book
     downloads: Sequence[str] = ()  # names of the PDF and EPUB that lie beside the site's folder
-    proofs: Path | None = None  # proofs.json of the last `prove`, when there is one
     live: bool = False
     linked: dict[str, Path] = field(default_factory=dict)  # files that pages link to
 
@@ -248,11 +248,7 @@ class Site:
         )
 
     def _proofs(self, chapter: Chapter) -> Mapping[int, str]:
-        return proofs.said(chapter, self.book.config.root, self._proven)
-
-    @cached_property
-    def _proven(self) -> proofs.Proven:
-        return proofs.read(self.proofs)
+        return proofs.said(chapter, self.book.proofs.get(chapter.path, {}))
 
     def _source(self, path: str) -> str:
         """Where readers suggest a change: the file as it is now, not as it was at this commit."""
@@ -283,7 +279,8 @@ class Site:
         )
 
     def _colophon(self) -> str:
-        return self._page("web/colophon.html", "colophon.html", "Colophon", stamp=self.book.stamp)
+        return self._page("web/colophon.html", "colophon.html", "Colophon", stamp=self.book.stamp,
+                          proofs=marks.rows(self.book))
 
     def _missing(self) -> str:
         return self._page("web/missing.html", "404.html", "Page not found")
