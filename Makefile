@@ -21,8 +21,8 @@ pdf epub web: setup ## one output alone
 serve: setup ## watch the sources, rebuild the changed page, reload the browser
 	@$(PRESS) serve --book $(BOOK)
 
-prove: setup-test ## run, record-check or parse every fence; table and dist/proofs.json
-	@$(PRESS) prove --book $(BOOK) --out $(OUT)
+prove: setup-test ## run, parse or compare every fence; RECORD=1 keeps the marks, REFRESH=1 the outputs
+	@$(PRESS) prove --book $(BOOK) --out $(OUT) $(if $(RECORD),--record) $(if $(REFRESH),--refresh)
 
 check: setup-test ## check the finished outputs in dist/: EPUBCheck, ink, code text, links
 	@$(PRESS) check --book $(BOOK) --out $(OUT)

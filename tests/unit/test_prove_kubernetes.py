@@ -5,20 +5,21 @@ import json
 import jsonschema
 import pytest
 import yaml
+
 from bookpress.prove import kubernetes
 
 POD = "{containers: [{name: train, image: trainer:1, resources: {limits: {nvidia.com/gpu: 8}}}]}"
 GOOD = {
-    "Job": f"""
+    "Job": """
 apiVersion: batch/v1
 kind: Job
-metadata: {{name: train}}
+metadata: {name: train}
 spec:
   completions: 2
   template:
     spec:
       restartPolicy: Never
-      containers: [{{name: train, image: "trainer:1"}}]
+      containers: [{name: train, image: "trainer:1"}]
 """,
     "JobSet": f"""
 apiVersion: jobset.x-k8s.io/v1alpha2
@@ -158,6 +159,7 @@ def test_every_schema_is_one_and_says_where_it_is_from():
     for file in files:
         schema = json.loads(file.read_text())
         jsonschema.Draft202012Validator.check_schema(schema)
-        assert "Apache-2.0" in schema["$comment"] and len(schema["$comment"].split("(")[1]) > 40
+        assert "Apache-2.0" in schema["$comment"]
+        assert len(schema["$comment"].split("(")[1]) > 40
         assert schema["properties"]["kind"] == {"const": file.stem}
         assert schema["properties"]["apiVersion"]["const"] == "/".join(file.parts[-3:-1])

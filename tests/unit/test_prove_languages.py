@@ -5,6 +5,7 @@ import shutil
 import subprocess
 
 import pytest
+
 from bookpress.model import Fence
 from bookpress.prove import languages, sbatch
 

@@ -4,6 +4,7 @@ import dataclasses
 import json
 
 import pytest
+
 from bookpress.build import prepare
 from bookpress.config import read_config
 from bookpress.prove import marks
@@ -56,7 +57,9 @@ def test_the_book_knows_what_was_proven(config):
     assert problems == []
     assert {path: sorted(found) for path, found in book.proofs.items()} == {"a.md": [0, 1], "b.md": [0]}
     proof = book.proofs["a.md"][0]
-    assert proof.mode == "run" and "bash" in proof.where and len(proof.date) == 10
+    assert proof.mode == "run"
+    assert "bash" in proof.where
+    assert len(proof.date) == 10
     assert book.proofs["a.md"][1].mode == "parse"
 
 

@@ -4,10 +4,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from smallbook import draft_of
+
 from bookpress.build import prepare
 from bookpress.config import read_config
 from bookpress.prove.scan import chapter_files, scan
-from smallbook import draft_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
