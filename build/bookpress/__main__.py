@@ -99,6 +99,17 @@ def _codes(args: argparse.Namespace) -> int:
     return OK
 
 
+def _whole(low: int, high: int) -> Callable[[str], int]:
+    """The type of an option that takes a whole number from `low` to `high`."""
+
+    def number(words: str) -> int:
+        if not (words.isascii() and words.isdigit() and low <= int(words) <= high):
+            raise argparse.ArgumentTypeError(f"'{words}' is no whole number from {low} to {high}")
+        return int(words)
+
+    return number
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("bookpress", description=__doc__.split("\n")[0], epilog=EXITS)
     parser.add_argument("--version", action="version", version=f"bookpress {__version__}")
@@ -113,7 +124,7 @@ def _parser() -> argparse.ArgumentParser:
     help_of = {"build": "all outputs", "pdf": "the PDF", "epub": "the EPUB", "web": "the web edition"}
     for verb, text in help_of.items():
         sub = verbs.add_parser(verb, parents=[common, place], help=f"build {text}", epilog=EXITS)
-        sub.add_argument("--jobs", type=int, help="worker processes (default: one per core)")
+        sub.add_argument("--jobs", type=_whole(1, 1024), help="worker processes (default: one per core)")
         only = {"nargs": "+", "choices": ["pdf", "epub", "web"], "metavar": "OUTPUT"}
         sub.add_argument("--only", **only, help="pdf epub web") if verb == "build" else None
         sub.set_defaults(run=_build, only=None)
@@ -127,7 +138,7 @@ def _parser() -> argparse.ArgumentParser:
         "prove", parents=[common, place], help="prove every fence of the book", description=PROVE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
-    prove.add_argument("--jobs", type=int, help="sessions side by side (default: one per core)")
+    prove.add_argument("--jobs", type=_whole(1, 1024), help="sessions side by side (default: one per core)")
     prove.add_argument("--only", default="", metavar="TEXT",
                        help="chapters whose path holds TEXT; with --gpu also fences: PATH#ID")
     prove.add_argument("--refresh", action="store_true", help="write real outputs into output fences")
@@ -137,7 +148,7 @@ def _parser() -> argparse.ArgumentParser:
     prove.set_defaults(run=_prove)
     serve = verbs.add_parser("serve", parents=[common, place], help="watch, rebuild, reload")
     serve.add_argument("--host", default="127.0.0.1")
-    serve.add_argument("--port", type=int, default=8000)
+    serve.add_argument("--port", type=_whole(0, 65535), default=8000)
     serve.set_defaults(run=_serve)
     verbs.add_parser(
         "doctor", parents=[common], help="list every part, version and font"

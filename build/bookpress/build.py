@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import filecmp
-import hashlib
 import os
 import shutil
 from collections.abc import Callable, Sequence
@@ -22,9 +20,10 @@ from . import epub, link, parse, pdf, web
 from .cache import Cache, digest, file_digest, press_digest
 from .config import read_config
 from .expand import expand, facts_for
+from .install import check_place, install
 from .load import load
 from .model import Book, Config, Draft, Expanded
-from .problems import Problem, errors, relaxed
+from .problems import Problem, WrongUse, errors, relaxed
 from .prove import marks
 from .stamp import stamp
 
@@ -104,8 +103,12 @@ def prepare(
 @contextlib.contextmanager
 def _only_build(cache_dir: Path):
     """Two builds into one folder take turns."""
-    cache_dir.mkdir(parents=True, exist_ok=True)
-    with (cache_dir / "lock").open("w") as handle:
+    try:
+        cache_dir.mkdir(parents=True, exist_ok=True)
+        handle = (cache_dir / "lock").open("w")
+    except OSError as error:
+        raise WrongUse(f"cache folder {cache_dir} cannot be written: {error.strerror}") from None
+    with handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 
@@ -124,13 +127,14 @@ def build(
     if config is None or errors(problems):
         return [], problems
     out = out.resolve()
+    check_place(out, config)
     cache_dir = (cache_dir or out.parent / ".cache").resolve()
     with _only_build(cache_dir):
         book, found = prepare(config, cache_dir, jobs, progress)
         problems += found
         if errors(problems):
             return [], problems
-        stage = cache_dir / "stage"
+        stage = cache_dir / "bookpress-stage"
         shutil.rmtree(stage, ignore_errors=True)
         stage.mkdir(parents=True)
         made: list[Path] = []
@@ -150,57 +154,7 @@ def build(
         if errors(problems):
             shutil.rmtree(stage, ignore_errors=True)
             return [], problems
-        files = _install(made, cache_dir / "web" if "web" in outputs else None, out)
+        files = install(made, cache_dir / "web" if "web" in outputs else None, out, config.slug)
         shutil.rmtree(stage, ignore_errors=True)
         Cache(cache_dir).trim(["draft"])
     return files, problems
-
-
-def _install(made: Sequence[Path], web_dir: Path | None, out: Path) -> list[Path]:
-    """Move finished files into the output folder; older versions of the same outputs go."""
-    out.mkdir(parents=True, exist_ok=True)
-    files = []
-    for file in made:
-        for old in out.glob(f"*{file.suffix}"):
-            if old.name != file.name:
-                old.unlink()
-        os.replace(file, out / file.name)
-        files.append(out / file.name)
-    if web_dir is not None:
-        _mirror(web_dir, out / "web")
-        files.append(out / "web" / "index.html")
-    sums = _sums(out)
-    temporary = out / ".SHA256SUMS.new"
-    temporary.write_text(sums, encoding="utf-8")
-    os.replace(temporary, out / "SHA256SUMS")
-    return [*files, out / "SHA256SUMS"]
-
-
-def _mirror(source: Path, target: Path) -> None:
-    """Make `target` equal to `source`, touching only files that differ."""
-    wanted = {p.relative_to(source) for p in source.rglob("*") if p.is_file()}
-    if target.is_dir():
-        for old in sorted(target.rglob("*"), reverse=True):
-            if old.is_dir():
-                if not any(old.iterdir()):
-                    old.rmdir()
-            elif old.relative_to(target) not in wanted:
-                old.unlink()
-    for name in sorted(wanted):
-        new, old = source / name, target / name
-        if old.is_file() and filecmp.cmp(new, old, shallow=False):
-            continue
-        old.parent.mkdir(parents=True, exist_ok=True)
-        temporary = old.with_name(f".{old.name}.new")
-        shutil.copy2(new, temporary)
-        os.replace(temporary, old)
-
-
-def _sums(out: Path) -> str:
-    """SHA256SUMS over every file of the output folder, in the form `sha256sum -c` reads."""
-    lines = []
-    for file in sorted(out.rglob("*")):
-        name = file.relative_to(out).as_posix()
-        if file.is_file() and name != "SHA256SUMS" and not file.name.startswith("."):
-            lines.append(f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {name}\n")
-    return "".join(lines)

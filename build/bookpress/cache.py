@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 _KEEP_DAYS = 14
+_HASH = 32  # bytes of SHA-256 before each entry
 
 
 def digest(*parts: str | bytes) -> str:
@@ -57,9 +58,15 @@ class Cache:
         """The entry, or None. A damaged entry is as good as none."""
         file = self._file(kind, key)
         try:
-            with file.open("rb") as stream:
-                value = pickle.load(stream)
-        except (OSError, EOFError, pickle.UnpicklingError, AttributeError, ImportError, TypeError):
+            raw = file.read_bytes()
+        except OSError:
+            return None
+        # The hash in front tells a damaged entry before its bytes can mean anything else.
+        if hashlib.sha256(raw[_HASH:]).digest() != raw[:_HASH]:
+            return None
+        try:
+            value = pickle.loads(raw[_HASH:])
+        except (AttributeError, ImportError, TypeError):  # a class that has changed since
             return None
         if time.time() - file.stat().st_mtime > 86_400:
             os.utime(file)  # still in use: trim() looks at this
@@ -68,11 +75,16 @@ class Cache:
     def put(self, kind: str, key: str, value: Any) -> None:
         file = self._file(kind, key)
         file.parent.mkdir(parents=True, exist_ok=True)
+        raw = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
         # Written beside and renamed: an interrupted build leaves no half entry.
         handle, name = tempfile.mkstemp(dir=file.parent, prefix=".new-")
-        with os.fdopen(handle, "wb") as stream:
-            pickle.dump(value, stream, protocol=pickle.HIGHEST_PROTOCOL)
-        os.replace(name, file)
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(hashlib.sha256(raw).digest() + raw)
+            os.replace(name, file)
+        except OSError:  # a full disk: the next try needs the room that a half entry takes
+            os.unlink(name)
+            raise
 
     def trim(self, kinds: Iterable[str]) -> None:
         """Drop entries that no build has used for two weeks."""

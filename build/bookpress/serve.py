@@ -241,24 +241,25 @@ def serve(
     """Serve until Ctrl-C (or `stop`). Out: exit status, 1 when the book has errors at the end."""
     book_toml = book_toml.resolve()
     folder = book_toml if book_toml.is_dir() else book_toml.parent
+    read_config(book_toml)  # a file that is not there ends here, not in a loop of retries
     cache = (cache or out.resolve().parent / ".cache").resolve()
     state = State(book_toml, cache)
     Handler.state = state
     server = _server(host, port)
     print(f"reading {folder} …", flush=True)
     logging.getLogger("watchfiles").setLevel(logging.ERROR)  # it announces Ctrl-C as a warning
-    started = False
+    answering: threading.Thread | None = None
     try:
         # The first, empty turn comes when the watcher stands: an edit during the first build is not lost.
         for changes in watch(
             folder, TEMPLATES, watch_filter=Sources(out.resolve(), cache), debounce=300, step=20,
             stop_event=stop, raise_interrupt=False, rust_timeout=200, yield_on_timeout=True,
         ):  # fmt: skip
-            if not started:
-                started = True
+            if answering is None:
                 web.fonts.make()  # seconds on a bare machine: before the first request, not within it
                 _work(state.rebuild, state)
-                threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True).start()
+                answering = threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True)
+                answering.start()
                 name, number = server.server_address[:2]
                 print(
                     f"http://{name}:{number}/ reloads at every saved change; Ctrl-C ends",
@@ -270,7 +271,8 @@ def serve(
     except KeyboardInterrupt:
         pass
     finally:
-        server.shutdown()
+        if answering is not None:  # shutdown() waits for a loop that has begun, else for ever
+            server.shutdown()
         server.server_close()
     return BOOK if errors(state.problems) else OK
 

@@ -14,6 +14,7 @@ from .model import Config, Stamp
 from .problems import WrongUse
 
 _LIBRARIES = ("weasyprint", "EbookLib", "Jinja2", "pikepdf", "Pygments", "ziamath")
+_LAST_EPOCH = 253_402_300_799  # 9999-12-31: dates have four digits
 _FIXED_EPOCH = 1_577_836_800  # 2020-01-01: a book outside git still builds to the same bytes
 
 
@@ -32,8 +33,10 @@ def _epoch(commit_date: str) -> int:
     given = os.environ.get("SOURCE_DATE_EPOCH", "").strip()
     if not given:
         return int(commit_date or _FIXED_EPOCH)
-    if not given.isdigit():
+    if not (given.isascii() and given.isdigit()):
         raise WrongUse(f"SOURCE_DATE_EPOCH={given!r} is not a whole number of seconds")
+    if int(given) > _LAST_EPOCH:
+        raise WrongUse(f"SOURCE_DATE_EPOCH={given} lies behind the year 9999; it counts seconds")
     return int(given)
 
 

@@ -62,13 +62,15 @@ class Package:
 
 
 def _repack(raw: io.BytesIO, target: io.BytesIO, when: datetime, language: str) -> None:
+    # ZIP knows the years 1980 to 2107 only; the true date stands in the metadata.
+    date = (min(max(when.year, 1980), 2107), *when.timetuple()[1:6])
     with zipfile.ZipFile(raw) as old, zipfile.ZipFile(target, "w") as new:
         names = sorted(set(old.namelist()) - {"mimetype"})
         for name in ("mimetype", *names):
             data = old.read(name)
             if name in (OPF, NCX):
                 data = _with_language(data, language)
-            entry = zipfile.ZipInfo(name, when.timetuple()[:6])
+            entry = zipfile.ZipInfo(name, date)
             entry.create_system, entry.external_attr = 3, 0o100644 << 16
             stored = name == "mimetype" or name.endswith(PACKED)
             entry.compress_type = zipfile.ZIP_STORED if stored else zipfile.ZIP_DEFLATED
