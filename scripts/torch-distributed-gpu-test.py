@@ -1,9 +1,9 @@
 #!/usr/bin/env python
 """Tests in ten stages whether the ranks of a job can work together, and names the one that can't.
 
-    torchrun --nproc-per-node 8 torch-distributed-gpu-test.py
-    srun -N2 --ntasks-per-node=8 python torch-distributed-gpu-test.py
-    python torch-distributed-gpu-test.py --help
+torchrun --nproc-per-node 8 torch-distributed-gpu-test.py
+srun -N2 --ntasks-per-node=8 python torch-distributed-gpu-test.py
+python torch-distributed-gpu-test.py --help
 """
 
 import sys

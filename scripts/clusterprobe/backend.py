@@ -44,10 +44,18 @@ def open_group(session: Any, backend: Optional[str] = None, name: str = "main") 
     limit = min(session.watchdog.remaining(), 86400.0) + 60.0  # the watchdog ends first, with names
     options = {}
     if chosen != "gloo" and device.index is not None:
-        options["device_id"] = torch.device(device.label)  # binds the communicator: no guess from the rank
+        options["device_id"] = torch.device(
+            device.label
+        )  # binds the communicator: no guess from the rank
     start = time.monotonic()
-    dist.init_process_group(chosen, store=control.new_store(name, limit), rank=session.env.rank,
-                            world_size=session.env.world_size, timeout=timedelta(seconds=limit), **options)
+    dist.init_process_group(
+        chosen,
+        store=control.new_store(name, limit),
+        rank=session.env.rank,
+        world_size=session.env.world_size,
+        timeout=timedelta(seconds=limit),
+        **options,
+    )
     session.group_open = True
     return time.monotonic() - start
 
@@ -55,20 +63,27 @@ def open_group(session: Any, backend: Optional[str] = None, name: str = "main") 
 def close_group(session: Any) -> None:
     """Orderly end of the default group while all ranks live."""
     import torch.distributed as dist
+
     if dist.is_initialized():
         dist.destroy_process_group()
     session.group_open = False
 
 
-def gather_into(output: Any, part: Any, group: Any = None) -> Any:
+def gather_into(output: Any, part: Any, group: Any = None, async_op: bool = False) -> Any:
     """all_gather into one tensor under the name that this torch wants."""
     import torch.distributed as dist
+
     call = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
-    return call(output, part, group=group)
+    return call(output, part, group=group, async_op=async_op)
 
 
-def scatter_reduced(output: Any, whole: Any, op: Any = None, group: Any = None) -> Any:
+def scatter_reduced(
+    output: Any, whole: Any, op: Any = None, group: Any = None, async_op: bool = False
+) -> Any:
     """reduce_scatter of one tensor under the name that this torch wants."""
     import torch.distributed as dist
+
     call = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
-    return call(output, whole, op=dist.ReduceOp.SUM if op is None else op, group=group)
+    return call(
+        output, whole, op=dist.ReduceOp.SUM if op is None else op, group=group, async_op=async_op
+    )

@@ -33,10 +33,20 @@ def put_facts(client: StoreClient, kind: str, facts: Mapping[str, Any]) -> str:
     return name
 
 
-def census_record(env: RankEnv, host: str, node: str, pid: int, device: Mapping[str, Any],
-                  facts: str, config: str) -> Dict[str, Any]:
-    return {"host": host, "node": node, "local": env.local_rank, "pid": pid, "uuid": device.get("uuid"),
-            "pci": device.get("pci"), "device": device.get("name"), "facts": facts, "config": config}
+def census_record(
+    env: RankEnv, host: str, node: str, pid: int, device: Mapping[str, Any], facts: str, config: str
+) -> Dict[str, Any]:
+    return {
+        "host": host,
+        "node": node,
+        "local": env.local_rank,
+        "pid": pid,
+        "uuid": device.get("uuid"),
+        "pci": device.get("pci"),
+        "device": device.get("name"),
+        "facts": facts,
+        "config": config,
+    }
 
 
 @dataclass
@@ -59,14 +69,16 @@ class Census:
         if host:
             return f"rank {rank}@{host}"
         expected = expected_host(self.env, rank, {r: rec["host"] for r, rec in self._near(rank)})
-        return f"rank {rank} (expected on {expected})" if expected else f"rank {rank} (host unknown)"
+        return (
+            f"rank {rank} (expected on {expected})" if expected else f"rank {rank} (host unknown)"
+        )
 
     def _near(self, rank: int) -> List[Any]:
         size = self.env.local_world_size or 0
         near = range(max(0, rank - size), min(self.env.world_size, rank + size + 1))
         return [(other, self.records[other]) for other in near if other in self.records]
 
-    def names(self, ranks: Sequence[int], most: int = 8) -> str:
+    def names(self, ranks: Sequence[int], most: int = 4) -> str:
         """Names for a sentence; more than a few become ranges by host."""
         if len(ranks) <= most:
             return ", ".join(self.name(rank) for rank in ranks)
@@ -94,17 +106,36 @@ class Census:
         nodes: Dict[str, Dict[str, Any]] = {}
         for rank in sorted(self.records):
             record = self.records[rank]
-            node = nodes.setdefault(record["node"], {
-                "host": record["host"], "boot_id": record["node"], "ranks": [], "device": record["device"],
-                "uuids": [], "pcis": [], "pids": []})
+            node = nodes.setdefault(
+                record["node"],
+                {
+                    "host": record["host"],
+                    "boot_id": record["node"],
+                    "ranks": [],
+                    "device": record["device"],
+                    "uuids": [],
+                    "pcis": [],
+                    "pids": [],
+                },
+            )
             node["ranks"].append(rank)
             for key, column in (("uuid", "uuids"), ("pci", "pcis"), ("pid", "pids")):
                 node[column].append(record[key])
-        listed = [{**node, "ranks": rank_ranges(node["ranks"]),
-                   **{key: node[key] if any(node[key]) else None for key in ("uuids", "pcis")}}
-                  for node in nodes.values()]
-        return {"size": self.env.world_size, "launcher": self.env.launcher, "node_count": len(listed),
-                "missing": rank_ranges(self.missing) or None, "nodes": listed}
+        listed = [
+            {
+                **node,
+                "ranks": rank_ranges(node["ranks"]),
+                **{key: node[key] if any(node[key]) else None for key in ("uuids", "pcis")},
+            }
+            for node in nodes.values()
+        ]
+        return {
+            "size": self.env.world_size,
+            "launcher": self.env.launcher,
+            "node_count": len(listed),
+            "missing": rank_ranges(self.missing) or None,
+            "nodes": listed,
+        }
 
 
 def read_census(client: StoreClient, env: RankEnv) -> Census:
@@ -116,10 +147,13 @@ def refuse_gaps(census: Census) -> None:
     if census.missing:
         count = len(census.missing)
         raise ProbeFailure(
-            MISSING_RANK, f"{census.names(census.missing)} never reached the store; "
+            MISSING_RANK,
+            f"{census.names(census.missing)} never reached the store; "
             f"{len(census.records):,} of {census.env.world_size:,} ranks are here",
             f"look at the launcher's log for {'that rank' if count == 1 else 'those ranks'}: was it started, "
-            "and can its host reach the store's address and port?", named=True)
+            "and can its host reach the store's address and port?",
+            named=True,
+        )
 
 
 @dataclass(frozen=True)

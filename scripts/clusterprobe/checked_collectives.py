@@ -16,6 +16,17 @@ from clusterprobe.device import Device, wait_for_device
 CYCLE = 7
 RANK_STRIDE = 3
 POISON = -77.0
+COLLECTIVE_NAMES = (
+    "all_reduce",
+    "broadcast",
+    "reduce",
+    "all_gather",
+    "reduce_scatter",
+    "all_to_all",
+    "gather",
+    "scatter",
+    "barrier",
+)
 UNSUPPORTED_WORDS = ("not support", "not implemented", "unsupported", "does not support")
 
 
@@ -33,7 +44,10 @@ class Checked:
 
 def expected_sums(world: int) -> List[float]:
     """Sum over all ranks at the places 0 … 6; place i has the value of i mod 7."""
-    return [float(sum((RANK_STRIDE * rank + place) % CYCLE for rank in range(world))) for place in range(CYCLE)]
+    return [
+        float(sum((RANK_STRIDE * rank + place) % CYCLE for rank in range(world)))
+        for place in range(CYCLE)
+    ]
 
 
 class CheckedCollectives:
@@ -41,14 +55,12 @@ class CheckedCollectives:
 
     def __init__(self, torch: Any, device: Device, rank: int, world: int) -> None:
         import torch.distributed as dist
+
         self._torch, self._dist, self._device = torch, dist, device
         self._rank, self._world = rank, world
         self._sums = torch.tensor(expected_sums(world), device=device.label)
         self.operations: Dict[str, Callable[[int], Tuple[Any, Any]]] = {
-            "all_reduce": self._all_reduce, "broadcast": self._broadcast, "reduce": self._reduce,
-            "all_gather": self._all_gather, "reduce_scatter": self._reduce_scatter,
-            "all_to_all": self._all_to_all, "gather": self._gather, "scatter": self._scatter,
-            "barrier": self._barrier,
+            name: getattr(self, "_" + name) for name in COLLECTIVE_NAMES
         }
 
     def run(self, op: str, total: int) -> Checked:
@@ -73,8 +85,10 @@ class CheckedCollectives:
         if not wrong:
             return 0, ""
         place = int(differs.to(self._torch.int8).argmax().item())
-        return wrong, (f"{wrong:,} of {output.numel():,} values are wrong, the first at {place:,}: "
-                       f"{output[place].item():g} instead of {expected[place].item():g}")
+        return wrong, (
+            f"{wrong:,} of {output.numel():,} values are wrong, the first at {place:,}: "
+            f"{output[place].item():g} instead of {expected[place].item():g}"
+        )
 
     def _data(self, rank: int, count: int, first: int = 0) -> Any:
         places = self._torch.arange(first, first + count, device=self._device.label)
@@ -112,7 +126,9 @@ class CheckedCollectives:
         gather_into(output, self._data(self._rank, share))
         places = self._torch.arange(share, device=self._device.label)
         ranks = self._torch.arange(self._world, device=self._device.label)
-        expected = ((places[None, :] + RANK_STRIDE * ranks[:, None]) % CYCLE).to(self._torch.float32)
+        expected = ((places[None, :] + RANK_STRIDE * ranks[:, None]) % CYCLE).to(
+            self._torch.float32
+        )
         return output, expected.flatten()
 
     def _reduce_scatter(self, total: int) -> Tuple[Any, Any]:
@@ -138,7 +154,9 @@ class CheckedCollectives:
             return None, None
         parts = [self._empty(share) for _ in range(self._world)]
         self._dist.gather(values, parts, dst=0)
-        return self._torch.cat(parts), self._torch.cat([self._data(r, share) for r in range(self._world)])
+        return self._torch.cat(parts), self._torch.cat(
+            [self._data(r, share) for r in range(self._world)]
+        )
 
     def _scatter(self, total: int) -> Tuple[Any, Any]:
         share = self._share(total)
@@ -151,7 +169,9 @@ class CheckedCollectives:
 
     def _barrier(self, total: int) -> Tuple[Any, Any]:
         if self._device.index is not None:
-            self._dist.barrier(device_ids=[self._device.index])  # or NCCL guesses the device from the rank
+            self._dist.barrier(
+                device_ids=[self._device.index]
+            )  # or NCCL guesses the device from the rank
         else:
             self._dist.barrier()
         return None, None

@@ -49,30 +49,56 @@ class Control:
         if endpoint is None:
             load_torch()
             import torch.distributed as dist
+
             shared = StoreClient(dist.HashStore(), prefix)
             shared.put("hello", {"world": 1})
             self.client, self.monitor_client = shared, shared
         else:
-            self.server, (self.client, self.monitor_client) = open_stores(env, endpoint, limit, prefix)
-        expect_greeting(self.client, env, endpoint or Endpoint("local", 0, "local", "one rank"), limit)
+            self.server, (self.client, self.monitor_client) = open_stores(
+                env, endpoint, limit, prefix
+            )
+        expect_greeting(
+            self.client, env, endpoint or Endpoint("local", 0, "local", "one rank"), limit
+        )
 
     def new_store(self, name: str, limit: float) -> Any:
         """A torch store for init_process_group, on a connection of its own, under its own prefix."""
         from datetime import timedelta
 
         import torch.distributed as dist
+
         if self.endpoint is None:
             return dist.HashStore()
-        base = dist.TCPStore(self.endpoint.address, self.endpoint.port, None, False, wait_for_workers=False,
-                             timeout=timedelta(seconds=limit))
+        base = dist.TCPStore(
+            self.endpoint.address,
+            self.endpoint.port,
+            None,
+            False,
+            wait_for_workers=False,
+            timeout=timedelta(seconds=limit),
+        )
         return dist.PrefixStore(f"{store_prefix(self.env, os.environ)}group/{name}", base)
 
-    def take_census(self, host: str, node: str, device: Mapping[str, Any], facts: Mapping[str, Any],
-                    config: Mapping[str, Any], limit: float,
-                    watch: Optional[Callable[[float, int, List[int]], None]] = None) -> Optional[Census]:
+    def take_census(
+        self,
+        host: str,
+        node: str,
+        device: Mapping[str, Any],
+        facts: Mapping[str, Any],
+        config: Mapping[str, Any],
+        limit: float,
+        watch: Optional[Callable[[float, int, List[int]], None]] = None,
+    ) -> Optional[Census]:
         """Report this rank. Rank 0 waits for all (or names who is missing) and returns the census."""
-        record = census_record(self.env, host, node, os.getpid(), device,
-                               put_facts(self.client, "facts", facts), put_facts(self.client, "config", config))
+        record = census_record(
+            self.env,
+            host,
+            node,
+            os.getpid(),
+            device,
+            put_facts(self.client, "facts", facts),
+            put_facts(self.client, "config", config),
+        )
         records = self.gather("census", record, limit, watch)
         if records is not None:
             self.census = Census(self.env, records)
@@ -83,8 +109,13 @@ class Control:
             self.places = unpack_placement(self.receive("placement", limit))
         return self.census
 
-    def gather(self, name: str, record: Any, limit: float,
-               watch: Optional[Callable[[float, int, List[int]], None]] = None) -> Optional[Dict[int, Any]]:
+    def gather(
+        self,
+        name: str,
+        record: Any,
+        limit: float,
+        watch: Optional[Callable[[float, int, List[int]], None]] = None,
+    ) -> Optional[Dict[int, Any]]:
         """Every rank's record on rank 0, None elsewhere. Missing ranks are simply not in the answer."""
         report_in(self.client, name, self.env.rank, record)
         if self.env.rank != 0:
@@ -96,8 +127,11 @@ class Control:
         records = self.gather(name, record, limit)
         if records is not None and len(records) < self.env.world_size:
             absent = [rank for rank in range(self.env.world_size) if rank not in records]
-            raise ProbeFailure(MISSING_RANK, f"{name}: {self.name_all(absent)} did not report within {limit:.0f} s",
-                               named=True)
+            raise ProbeFailure(
+                MISSING_RANK,
+                f"{name}: {self.name_all(absent)} did not report within {limit:.0f} s",
+                named=True,
+            )
         return records
 
     def share(self, name: str, value: Any) -> None:
@@ -119,7 +153,10 @@ class Control:
         self.client.count(f"barrier/{name}/n", 1)
         if self.env.rank == 0:
             end = time.monotonic() + limit
-            while self.client.count(f"barrier/{name}/n") < self.env.world_size and time.monotonic() < end:
+            while (
+                self.client.count(f"barrier/{name}/n") < self.env.world_size
+                and time.monotonic() < end
+            ):
                 time.sleep(POLL / 5)
             self.share(f"barrier/{name}", True)
         else:
@@ -133,7 +170,11 @@ class Control:
         return Census(self.env, {rank: record} if record else {}).name(rank)
 
     def name_all(self, ranks: List[int]) -> str:
-        return self.census.names(ranks) if self.census else ", ".join(self.name(rank) for rank in ranks[:8])
+        return (
+            self.census.names(ranks)
+            if self.census
+            else ", ".join(self.name(rank) for rank in ranks[:8])
+        )
 
 
 def open_control(env: RankEnv, init: Optional[str], limit: float) -> Control:
@@ -142,10 +183,15 @@ def open_control(env: RankEnv, init: Optional[str], limit: float) -> Control:
         return Control(env, None, limit)
     endpoint = choose_endpoint(env, init)
     if env.rank == 0 and not env.agent_store and not owns_address(endpoint.address):
-        own = ", ".join(sorted(set(resolve_host_quietly(os.uname().nodename if hasattr(os, "uname") else ""))))
-        raise ProbeFailure(CANNOT_RUN, f"rank 0 runs on a host that does not own {endpoint.host} "
-                           f"({endpoint.address}); it owns {own or 'other addresses'}",
-                           "set MASTER_ADDR to the host of rank 0")
+        own = ", ".join(
+            sorted(set(resolve_host_quietly(os.uname().nodename if hasattr(os, "uname") else "")))
+        )
+        raise ProbeFailure(
+            CANNOT_RUN,
+            f"rank 0 runs on a host that does not own {endpoint.host} "
+            f"({endpoint.address}); it owns {own or 'other addresses'}",
+            "set MASTER_ADDR to the host of rank 0",
+        )
     return Control(env, endpoint, limit)
 
 

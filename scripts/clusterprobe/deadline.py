@@ -38,13 +38,18 @@ def main_stack(depth: int = 4) -> List[str]:
     frame = sys._current_frames().get(threading.main_thread().ident or 0)
     if frame is None:
         return []
-    return [f"{os.path.basename(entry.filename)}:{entry.lineno} {entry.name}"
-            for entry in traceback.extract_stack(frame)[-depth:]]
+    return [
+        f"{os.path.basename(entry.filename)}:{entry.lineno} {entry.name}"
+        for entry in traceback.extract_stack(frame)[-depth:]
+    ]
 
 
 def dump_stack(who: str) -> None:
     """The main thread's stack to stderr, for the rank that is to blame or knows nothing better."""
-    lines = [f"{who}: main thread, innermost frame last:", *(f"  {line}" for line in main_stack(12))]
+    lines = [
+        f"{who}: main thread, innermost frame last:",
+        *(f"  {line}" for line in main_stack(12)),
+    ]
     try:
         print("\n".join(lines), file=sys.stderr, flush=True)
     except (OSError, ValueError):
@@ -66,8 +71,12 @@ class Watchdog:
     after `grace` more seconds the watchdog calls `last_word(place)` and exits with 5.
     """
 
-    def __init__(self, on_expire: Callable[[StagePlace], None],
-                 last_word: Callable[[StagePlace], None], grace: float = EXPIRY_GRACE) -> None:
+    def __init__(
+        self,
+        on_expire: Callable[[StagePlace], None],
+        last_word: Callable[[StagePlace], None],
+        grace: float = EXPIRY_GRACE,
+    ) -> None:
         self.place = StagePlace(since=time.monotonic())
         self._on_expire = on_expire
         self._last_word = last_word

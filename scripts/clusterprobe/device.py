@@ -55,8 +55,11 @@ def load_torch() -> Any:
         import torch
         import torch.distributed
     except ImportError as error:
-        raise ProbeFailure(CANNOT_RUN, f"torch can't be imported: {error}",
-                           "run the tool with the Python that has torch") from None
+        raise ProbeFailure(
+            CANNOT_RUN,
+            f"torch can't be imported: {error}",
+            "run the tool with the Python that has torch",
+        ) from None
     return torch
 
 
@@ -80,14 +83,19 @@ def choose_kind(wanted: str = "auto") -> str:
     if wanted == "rocm":
         wanted = "cuda"
     if wanted != "auto" and wanted not in DEVICE_KINDS:
-        raise ProbeFailure(USAGE, f"--device {wanted} is not one of {', '.join(DEVICE_KINDS)}, auto")
+        raise ProbeFailure(
+            USAGE, f"--device {wanted} is not one of {', '.join(DEVICE_KINDS)}, auto"
+        )
     if wanted == "hpu":
         _import_habana()
     if wanted == "auto":
         return next((kind for kind in DEVICE_KINDS if count_devices(kind)), "cpu")
     if not count_devices(wanted):
-        raise ProbeFailure(CANNOT_RUN, f"no {wanted} device: {absent_reason(wanted)}",
-                           "use --device cpu to test everything but the accelerator")
+        raise ProbeFailure(
+            CANNOT_RUN,
+            f"no {wanted} device: {absent_reason(wanted)}",
+            "use --device cpu to test everything but the accelerator",
+        )
     return wanted
 
 
@@ -112,7 +120,9 @@ def absent_reason(kind: str) -> str:
     if not driver and torch.version.cuda:
         return "no NVIDIA driver is loaded on this host"
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    return "the driver lists none" + (f"; CUDA_VISIBLE_DEVICES={visible!r}" if visible is not None else "")
+    return "the driver lists none" + (
+        f"; CUDA_VISIBLE_DEVICES={visible!r}" if visible is not None else ""
+    )
 
 
 def pick_index(local_rank: int, visible: int) -> Tuple[int, str]:
@@ -121,8 +131,11 @@ def pick_index(local_rank: int, visible: int) -> Tuple[int, str]:
         return local_rank, ""
     if visible == 1:
         return 0, f"one device is visible; local rank {local_rank} takes it"
-    raise ProbeFailure(CANNOT_RUN, f"local rank {local_rank} has no device: {visible} visible",
-                       "start one rank per visible device, or check CUDA_VISIBLE_DEVICES and --gpus-per-task")
+    raise ProbeFailure(
+        CANNOT_RUN,
+        f"local rank {local_rank} has no device: {visible} visible",
+        "start one rank per visible device, or check CUDA_VISIBLE_DEVICES and --gpus-per-task",
+    )
 
 
 def open_device(wanted: str, local_rank: int) -> Tuple[Device, str]:
@@ -139,8 +152,11 @@ def open_device(wanted: str, local_rank: int) -> Tuple[Device, str]:
         return describe_device(kind, index), remark
     except RuntimeError as error:
         first = str(error).strip().splitlines()[0]
-        raise ProbeFailure(CANNOT_RUN, f"{kind}:{index} can't be opened: {first}",
-                           "is another process using it exclusively, or is its driver in error state?") from None
+        raise ProbeFailure(
+            CANNOT_RUN,
+            f"{kind}:{index} can't be opened: {first}",
+            "is another process using it exclusively, or is its driver in error state?",
+        ) from None
 
 
 def describe_device(kind: str, index: int) -> Device:
@@ -153,17 +169,26 @@ def describe_device(kind: str, index: int) -> Device:
         pci = f"{getattr(found, 'pci_domain_id', 0):04x}:{found.pci_bus_id:02x}:{getattr(found, 'pci_device_id', 0):02x}"
     capability = f"{found.major}.{found.minor}" if hasattr(found, "major") else None
     return Device(
-        kind, index, getattr(found, "name", kind), vendor, uuid=str(found.uuid) if getattr(found, "uuid", None) else None,
-        pci=pci, memory_bytes=getattr(found, "total_memory", None),
+        kind,
+        index,
+        getattr(found, "name", kind),
+        vendor,
+        uuid=str(found.uuid) if getattr(found, "uuid", None) else None,
+        pci=pci,
+        memory_bytes=getattr(found, "total_memory", None),
         units=getattr(found, "multi_processor_count", getattr(found, "gpu_subslice_count", None)),
         l2_bytes=getattr(found, "L2_cache_size", None),
-        capability=getattr(found, "gcnArchName", None) if hip else capability)
+        capability=getattr(found, "gcnArchName", None) if hip else capability,
+    )
 
 
 def cpu_name() -> str:
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
-            return next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), "cpu")
+            return next(
+                (line.split(":", 1)[1].strip() for line in file if line.startswith("model name")),
+                "cpu",
+            )
     except OSError:
         return "cpu"
 
@@ -182,7 +207,10 @@ def free_memory(kind: str) -> Optional[int]:
         return int(module.mem_get_info()[0])
     try:
         with open("/proc/meminfo", encoding="ascii") as file:
-            return next((int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable")), None)
+            return next(
+                (int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable")),
+                None,
+            )
     except OSError:
         return None
 
@@ -194,5 +222,8 @@ def shared_devices(records: Sequence[Mapping[str, Any]]) -> List[str]:
         identity = record.get("uuid") or record.get("pci")
         if identity:
             holders.setdefault((record["node"], identity), []).append(record["rank"])
-    return [f"ranks {rank_ranges(ranks)} share device {identity}"
-            for (_, identity), ranks in holders.items() if len(ranks) > 1]
+    return [
+        f"ranks {rank_ranges(ranks)} share device {identity}"
+        for (_, identity), ranks in holders.items()
+        if len(ranks) > 1
+    ]

@@ -33,15 +33,30 @@ EXIT_MEANING: Dict[int, str] = {
 }
 
 EXIT_STATUS: Dict[int, str] = {
-    OK: "ok", UNEXPECTED: "error", USAGE: "error", TOO_SLOW: "fail", WRONG_DATA: "fail",
-    MISSING_RANK: "fail", CANNOT_RUN: "skipped", PARTIAL: "partial",
-    INTERRUPTED: "interrupted", TERMINATED: "interrupted",
+    OK: "ok",
+    UNEXPECTED: "error",
+    USAGE: "error",
+    TOO_SLOW: "fail",
+    WRONG_DATA: "fail",
+    MISSING_RANK: "fail",
+    CANNOT_RUN: "skipped",
+    PARTIAL: "partial",
+    INTERRUPTED: "interrupted",
+    TERMINATED: "interrupted",
 }
 
 # When ranks end with different codes the world ends with the first of these that occurred.
 EXIT_PRECEDENCE: List[int] = [
-    WRONG_DATA, MISSING_RANK, TOO_SLOW, USAGE, CANNOT_RUN, UNEXPECTED, TERMINATED, INTERRUPTED,
-    PARTIAL, OK,
+    WRONG_DATA,
+    MISSING_RANK,
+    TOO_SLOW,
+    USAGE,
+    CANNOT_RUN,
+    UNEXPECTED,
+    TERMINATED,
+    INTERRUPTED,
+    PARTIAL,
+    OK,
 ]
 
 

@@ -12,11 +12,8 @@ import time
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from clusterprobe.backend import close_group, open_group
-from clusterprobe.checked_collectives import Checked, CheckedCollectives
+from clusterprobe.checked_collectives import COLLECTIVE_NAMES, Checked, CheckedCollectives
 from clusterprobe.device import (
-    absent_reason,
-    choose_kind,
-    count_devices,
     load_torch,
     shared_devices,
     wait_for_device,
@@ -29,21 +26,29 @@ from clusterprobe.gpu_test_judges import (
     judge_matmul,
     judge_preflight,
 )
-from clusterprobe.interfaces import judge_ifname, list_interfaces, usable_interfaces
+from clusterprobe.gpu_test_local import look_at_address, look_at_devices, look_at_launcher
 from clusterprobe.join import check_consistency, collect_facts, take_census
 from clusterprobe.launch import RankEnv
 from clusterprobe.options import ProbeParser, make_parser
-from clusterprobe.preflight import installed_gpus, node_findings
-from clusterprobe.rendezvous import choose_endpoint, is_loopback, port_is_taken, source_address
+from clusterprobe.preflight import node_findings
 from clusterprobe.ring_links import ring_members, send_around
 from clusterprobe.session import Session, run_probe
 from clusterprobe.stages import Outcome, StageTable
 from clusterprobe.units import counted, format_size
 
 GPU_TEST_NAME = "torch-distributed-gpu-test"
-STAGE_NAMES = ("launcher", "devices", "address", "census", "consistency", "control group", "matmul",
-               "backend", "links", "collectives")
-IFNAME_VARIABLES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
+STAGE_NAMES = (
+    "launcher",
+    "devices",
+    "address",
+    "census",
+    "consistency",
+    "control group",
+    "matmul",
+    "backend",
+    "links",
+    "collectives",
+)
 CHECK_SIZES = {"cpu": (8, 64 << 10, 1 << 20), "device": (8, 1 << 20, 64 << 20)}
 LINK_BYTES = {"cpu": 1 << 20, "device": 16 << 20}
 MATMUL_SIDE = {"cpu": 256, "device": 4096}
@@ -58,18 +63,32 @@ def gpu_test_parser() -> ProbeParser:
         "  torchrun --nnodes 2 --nproc-per-node 8 --rdzv-endpoint node1:29500 --rdzv-backend c10d \\\n"
         "      torch-distributed-gpu-test.py\n"
         "  srun -N2 --ntasks-per-node=8 python torch-distributed-gpu-test.py\n"
-        "  python torch-distributed-gpu-test.py            (one rank per device of this host)")
-    parser.add_argument("--stop-after", type=int, choices=range(10), default=9, metavar="STAGE",
-                        help="end after this stage, 0 to 9; 4 tests all but the transports (default %(default)s)")
-    parser.add_argument("--backend", default=None, metavar="NAME",
-                        help="backend of stages 7 to 9 (default: nccl, xccl or hccl by device, gloo on cpu)")
+        "  python torch-distributed-gpu-test.py            (one rank per device of this host)",
+    )
+    parser.add_argument(
+        "--stop-after",
+        type=int,
+        choices=range(10),
+        default=9,
+        metavar="STAGE",
+        help="end after this stage, 0 to 9; 4 tests all but the transports (default %(default)s)",
+    )
+    parser.add_argument(
+        "--backend",
+        default=None,
+        metavar="NAME",
+        help="backend of stages 7 to 9 (default: nccl, xccl or hccl by device, gloo on cpu)",
+    )
     return parser
 
 
 def gpu_test_plan(args: argparse.Namespace, env: RankEnv) -> List[str]:
     lines = [f"{GPU_TEST_NAME}: {env.world_size} ranks found by launcher {env.launcher}"]
-    lines += [f"  [{number}] {name}, limit {args.stage_timeout:g} s"
-              for number, name in enumerate(STAGE_NAMES) if number <= args.stop_after]
+    lines += [
+        f"  [{number}] {name}, limit {args.stage_timeout:g} s"
+        for number, name in enumerate(STAGE_NAMES)
+        if number <= args.stop_after
+    ]
     return [*lines, f"  whole run: limit {args.timeout:g} s"]
 
 
@@ -88,27 +107,47 @@ class GpuTest:
         self.session = session
         self.env = session.env
         self.table = StageTable(session)
-        self.size_class = "cpu"
 
     def run(self) -> Tuple[int, str]:
         table, last = self.table, self.session.args.stop_after
-        self.session.report.line(f"{GPU_TEST_NAME}: {counted(self.env.world_size, 'rank')}, launcher {self.env.launcher}")
-        local = ((0, self.launcher), (1, self.devices), (2, self.address))
-        for number, work in local[:last + 1]:
-            table.local(number, STAGE_NAMES[number], work)
+        self.session.report.line(
+            f"{GPU_TEST_NAME}: {counted(self.env.world_size, 'rank')}, launcher {self.env.launcher}"
+        )
+        local = ((0, look_at_launcher), (1, look_at_devices), (2, look_at_address))
+        for number, work in local[: last + 1]:
+            table.local(number, STAGE_NAMES[number], lambda work=work: work(self.session))
         if table.local_failure and (last < 3 or self.lost_without_address()):
             raise table.local_failure
         if last < 3:
-            return OK, f"stages 0 to {last} passed on rank {self.env.rank}; the others were not asked"
+            return (
+                OK,
+                f"stages 0 to {last} passed on rank {self.env.rank}; the others were not asked",
+            )
         table.shared(3, STAGE_NAMES[3], self.census)
-        steps = ((4, self.consistency, judge_preflight), (5, self.control_group, None), (6, self.matmul, judge_matmul),
-                 (7, self.backend, judge_backend), (8, self.links, judge_links), (9, self.collectives, judge_collectives))
-        for number, work, judge in steps[:max(0, last - 3)]:
-            merge = None if judge is None else (lambda values, judge=judge: judge(self.session, values))
+        steps = (
+            (4, self.consistency, judge_preflight),
+            (5, self.control_group, None),
+            (6, self.matmul, judge_matmul),
+            (7, self.backend, judge_backend),
+            (8, self.links, judge_links),
+            (
+                9,
+                self.collectives,
+                lambda session, values: judge_collectives(session, values, self.checked_rows()),
+            ),
+        )
+        for number, work, judge in steps[: max(0, last - 3)]:
+            merge = (
+                None if judge is None else (lambda values, judge=judge: judge(self.session, values))
+            )
             table.shared(number, STAGE_NAMES[number], work, merge)
         if self.session.group_open:
             close_group(self.session)
         return OK, self.good_verdict(last)
+
+    @property
+    def size_class(self) -> str:
+        return "cpu" if self.session.device.kind == "cpu" else "device"
 
     def lost_without_address(self) -> bool:
         """Without a usable address this rank can't tell anybody; any other failure goes to the census."""
@@ -119,60 +158,15 @@ class GpuTest:
             return ""
         nodes = len(set(self.session.control.places))
         ranks = f"{counted(self.env.world_size, 'rank')} on {counted(nodes, 'node')}"
-        what = "returned right data from every collective" if last == 9 else f"passed stages 0 to {last}"
+        what = (
+            "returned right data from every collective"
+            if last == 9
+            else f"passed stages 0 to {last}"
+        )
         note = f"; {counted(self.table.warned, 'warning')}" if self.table.warned else ""
         if self.session.device.kind == "cpu":
             note += "; no accelerator took part"
         return f"{ranks} {what}{note}"
-
-    def launcher(self) -> str:
-        env = self.env
-        for note in env.notes:
-            self.session.report.warn(note)
-        where = f", local rank {env.local_rank}"
-        where += f" of {env.local_world_size}" if env.local_world_size else ""
-        return f"{env.launcher}: rank {env.rank} of {env.world_size:,}{where}"
-
-    def devices(self) -> str:
-        torch = load_torch()
-        hidden = installed_gpus()
-        if self.session.args.device == "auto" and choose_kind() == "cpu" and hidden:
-            raise ProbeFailure(CANNOT_RUN, f"{len(hidden)} {hidden[0]} devices are on the PCI bus but torch sees none: "
-                               f"{absent_reason('cuda')}", "mend the driver, or use --device cpu to leave them out")
-        device = self.session.open_device()
-        self.size_class = "cpu" if device.kind == "cpu" else "device"
-        count = count_devices(device.kind)
-        identity = device.uuid or device.pci
-        return f"torch {torch.__version__}, {count} × {device.name}" + (f", mine is {identity}" if identity else "")
-
-    def address(self) -> str:
-        interfaces = list_interfaces()
-        notes = []
-        for variable in IFNAME_VARIABLES:
-            if os.environ.get(variable) is not None:
-                chosen, trouble = judge_ifname(variable, os.environ[variable], interfaces)
-                if trouble and not chosen:
-                    raise ProbeFailure(CANNOT_RUN, trouble, f"mend or unset {variable}")
-                if trouble:
-                    self.session.report.warn(trouble)
-                notes.append(f"{variable} takes {', '.join(chosen)}")
-        if self.env.world_size == 1:
-            return "; ".join(["one rank, nothing to reach", *notes])
-        endpoint = choose_endpoint(self.env, self.session.args.init)
-        if self.env.local_world_size != self.env.world_size and not usable_interfaces(interfaces):
-            raise ProbeFailure(CANNOT_RUN, "no interface of this host has an address but loopback",
-                               "several nodes need a network: ip addr")
-        source = source_address(endpoint.address)
-        if source is None:
-            raise ProbeFailure(CANNOT_RUN, f"no route from this host to {endpoint.host} ({endpoint.address})",
-                               f"ip route get {endpoint.address}")
-        if self.env.rank == 0 and not self.env.agent_store and port_is_taken(endpoint):
-            raise ProbeFailure(CANNOT_RUN, f"port {endpoint.port} is in use on rank 0's host",
-                               "set MASTER_PORT to a free port; `ss -ltnp` shows who holds this one")
-        by = next((name for name, owned in interfaces.items() if source in owned), "?")
-        family = "IPv6" if ":" in endpoint.address else "loopback" if is_loopback(endpoint.address) else "IPv4"
-        shown = endpoint.address if endpoint.host == endpoint.address else f"{endpoint.host} is {endpoint.address}"
-        return "; ".join([f"{shown} port {endpoint.port} ({endpoint.source}, {family}), reached from {source} on {by}", *notes])
 
     def census(self) -> Outcome:
         self.session.connect()
@@ -184,29 +178,42 @@ class GpuTest:
         if self.session.rank0:
             self.refuse_shared_devices()
             nodes = len(set(self.session.control.places))
-            return Outcome(f"{counted(self.env.world_size, 'rank')} on {counted(nodes, 'node')}, nobody missing" + (f"; {late}" if late else ""))
+            return Outcome(
+                f"{counted(self.env.world_size, 'rank')} on {counted(nodes, 'node')}, nobody missing"
+                + (f"; {late}" if late else "")
+            )
         return Outcome()
 
     def refuse_shared_devices(self) -> None:
         records = self.session.control.census.records
-        shared = shared_devices([{"rank": rank, **record} for rank, record in sorted(records.items())])
+        shared = shared_devices(
+            [{"rank": rank, **record} for rank, record in sorted(records.items())]
+        )
         if shared:
             more = f" and {len(shared) - 4} more" if len(shared) > 4 else ""
-            raise ProbeFailure(CANNOT_RUN, "; ".join(shared[:4]) + more,
-                               "give each rank its own device: check CUDA_VISIBLE_DEVICES and the ranks per node",
-                               named=True)
+            raise ProbeFailure(
+                CANNOT_RUN,
+                "; ".join(shared[:4]) + more,
+                "give each rank its own device: check CUDA_VISIBLE_DEVICES and the ranks per node",
+                named=True,
+            )
 
     def consistency(self) -> Outcome:
         check_consistency(self.session)
         local = self.env.local_world_size or self.session.control.places.count(
-            self.session.control.places[self.env.rank])
-        first = self.session.control.places.index(self.session.control.places[self.env.rank]) == self.env.rank
+            self.session.control.places[self.env.rank]
+        )
+        first = (
+            self.session.control.places.index(self.session.control.places[self.env.rank])
+            == self.env.rank
+        )
         return Outcome("", node_findings(self.env.world_size, local) if first else [])
 
     def control_group(self) -> Outcome:
         """gloo on CPU tensors: tests host networking alone, whatever the accelerators do."""
         torch = load_torch()
         import torch.distributed as dist
+
         start = time.monotonic()
         open_group(self.session, "gloo", "control")
         opened = time.monotonic() - start
@@ -217,15 +224,27 @@ class GpuTest:
         self.session.step("close")
         close_group(self.session)
         if not bool((value == wanted).all()):
-            raise ProbeFailure(WRONG_DATA, f"gloo all_reduce gave {value[0].item():g} instead of {wanted:g}")
-        return Outcome(f"gloo opened in {opened:.2f} s and adds right"
-                       + (f", on {os.environ['GLOO_SOCKET_IFNAME']}" if os.environ.get("GLOO_SOCKET_IFNAME") else ""))
+            raise ProbeFailure(
+                WRONG_DATA, f"gloo all_reduce gave {value[0].item():g} instead of {wanted:g}"
+            )
+        return Outcome(
+            f"gloo opened in {opened:.2f} s and adds right"
+            + (
+                f", on {os.environ['GLOO_SOCKET_IFNAME']}"
+                if os.environ.get("GLOO_SOCKET_IFNAME")
+                else ""
+            )
+        )
 
     def matmul(self) -> Outcome:
         """Small integers: the product is exact in float32, and in TF32 as well."""
         torch, device, side = load_torch(), self.session.device, MATMUL_SIDE[self.size_class]
         try:
-            left = (torch.arange(side * side, device=device.label) % 5).to(torch.float32).reshape(side, side)
+            left = (
+                (torch.arange(side * side, device=device.label) % 5)
+                .to(torch.float32)
+                .reshape(side, side)
+            )
             right = torch.eye(side, device=device.label) * 3.0
             seconds = []
             for _ in range(5):
@@ -235,18 +254,26 @@ class GpuTest:
                 wait_for_device(device.kind)
                 seconds.append(time.perf_counter() - start)
         except RuntimeError as error:  # out of memory, no kernel image, device in error state
-            raise ProbeFailure(CANNOT_RUN, f"{device.label}: {str(error).strip().splitlines()[0]}",
-                               "is another process on this device? nvidia-smi") from None
+            raise ProbeFailure(
+                CANNOT_RUN,
+                f"{device.label}: {str(error).strip().splitlines()[0]}",
+                "is another process on this device? nvidia-smi",
+            ) from None
         wrong = int((~(product == left * 3.0)).sum().item())
         if wrong:
-            raise ProbeFailure(WRONG_DATA, f"{device.label} ({device.uuid or device.name}): {wrong:,} of {side * side:,} "
-                               "products are wrong", "take this device out of service and run its vendor's diagnosis")
+            raise ProbeFailure(
+                WRONG_DATA,
+                f"{device.label} ({device.uuid or device.name}): {wrong:,} of {side * side:,} "
+                "products are wrong",
+                "take this device out of service and run its vendor's diagnosis",
+            )
         return Outcome("", min(seconds))
 
     def backend(self) -> Outcome:
         name = self.session.args.backend or self.session.device.backend
         torch = load_torch()
         import torch.distributed as dist
+
         opened = open_group(self.session, name, "measured")
         self.session.step("first all_reduce")
         start = time.monotonic()
@@ -255,7 +282,10 @@ class GpuTest:
         wait_for_device(self.session.device.kind)
         first = time.monotonic() - start
         if value.item() != self.env.world_size:
-            raise ProbeFailure(WRONG_DATA, f"{name} all_reduce of ones gave {value.item():g} in a world of {self.env.world_size}")
+            raise ProbeFailure(
+                WRONG_DATA,
+                f"{name} all_reduce of ones gave {value.item():g} in a world of {self.env.world_size}",
+            )
         return Outcome("", [name, opened, first])
 
     def links(self) -> Outcome:
@@ -265,20 +295,33 @@ class GpuTest:
             self.session.step(f"{kind} ring")
             look = send_around(torch, self.session.device, kind, ring, self.env.rank, count)
             if look.wrong:
-                raise ProbeFailure(WRONG_DATA, f"received {look.wrong:,} wrong values of {count:,} from "
-                                   f"{self.session.control.name(look.sender)}")
+                raise ProbeFailure(
+                    WRONG_DATA,
+                    f"received {look.wrong:,} wrong values of {count:,} from "
+                    f"{self.session.control.name(look.sender)}",
+                )
             looks[kind] = [look.sender, look.bytes, look.seconds]
         return Outcome("", looks)
 
     def collectives(self) -> Outcome:
-        checks = CheckedCollectives(load_torch(), self.session.device, self.env.rank, self.env.world_size)
-        rows: List[Any] = []
-        for size in CHECK_SIZES[self.size_class]:
-            for op in checks.operations:
-                self.session.step(f"{op} {format_size(size)}")
-                done = checks.run(op, max(1, size // 4))
-                rows.append([op, size, done.seconds, self.wrong_text(done, size), done.unsupported])
-        return Outcome("", rows)
+        checks = CheckedCollectives(
+            load_torch(), self.session.device, self.env.rank, self.env.world_size
+        )
+        micros: List[float] = []
+        wrong: Dict[int, str] = {}
+        refused: Dict[int, str] = {}
+        for place, (op, size) in enumerate(self.checked_rows()):
+            self.session.step(f"{op} {format_size(size)}")
+            done = checks.run(op, max(1, size // 4))
+            micros.append(round(done.seconds * 1e6, 1))
+            if done.wrong:
+                wrong[place] = self.wrong_text(done, size)
+            if done.unsupported:
+                refused[place] = done.unsupported
+        return Outcome("", {"us": micros, "wrong": wrong, "no": refused})
+
+    def checked_rows(self) -> List[Tuple[str, int]]:
+        return [(op, size) for size in CHECK_SIZES[self.size_class] for op in COLLECTIVE_NAMES]
 
     def wrong_text(self, done: Checked, size: int) -> str:
-        return f"{done.op} of {format_size(size)}: {done.first}" if done.wrong else ""
+        return f"{done.op} of {format_size(size)}: {done.first}"

@@ -5,7 +5,7 @@ Odd is a warning, not a fault: this test moves little data. Wrong data is a faul
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Sequence, Tuple
 
 from clusterprobe.exits import WRONG_DATA, ProbeFailure
 from clusterprobe.preflight import merge_findings
@@ -14,9 +14,9 @@ from clusterprobe.session import Session
 from clusterprobe.stats import median, odd_ones
 from clusterprobe.units import format_rate, format_time, shorten_list
 
-ODD_SCORE = 6.0
-ODD_FLOOR = 0.10
-ODD_RATIO = 1.5  # shared machines jitter: below this ratio to the median nothing is called slow
+RANK_ODD_SCORE = 6.0
+RANK_ODD_FLOOR = 0.10
+RANK_ODD_RATIO = 1.5  # shared machines jitter: below this ratio to the median nothing is called slow
 
 Verdict = Tuple[str, List[str]]
 
@@ -25,23 +25,39 @@ def judge_preflight(session: Session, values: Dict[int, Any]) -> Verdict:
     """Findings of all nodes, equal ones told once."""
     census = session.control.census
     merged = merge_findings(values)
-    warnings = [f"{census.names(ranks, 2)}: {text}" if len(ranks) < len(set(session.control.places)) or len(ranks) == 1
-                else f"every node: {text}" for text, ranks in merged.items()]
+    warnings = [
+        f"{census.names(ranks, 2)}: {text}"
+        if len(ranks) < len(set(session.control.places)) or len(ranks) == 1
+        else f"every node: {text}"
+        for text, ranks in merged.items()
+    ]
     alike = len({record["facts"] for record in census.records.values()}) == 1
-    return ("software and variables are equal on all ranks" if alike else "ranks differ, see the warnings"), warnings
+    return (
+        "software and variables are equal on all ranks"
+        if alike
+        else "ranks differ, see the warnings"
+    ), warnings
 
 
 def judge_matmul(session: Session, values: Dict[int, Any]) -> Verdict:
     ranks = sorted(values)
     times = [values[rank] for rank in ranks]
-    slow = [(ranks[at], times[at]) for at, _ in odd_ones(times, ODD_SCORE, ODD_FLOOR, side="high")
-            if times[at] > ODD_RATIO * median(times)]
+    slow = [
+        (ranks[at], times[at])
+        for at, _ in odd_ones(times, RANK_ODD_SCORE, RANK_ODD_FLOOR, side="high")
+        if times[at] > RANK_ODD_RATIO * median(times)
+    ]
     warnings = []
     if slow:
         names = session.control.census.names([rank for rank, _ in slow], 4)
-        warnings.append(f"slow in matmul: {names}, {format_time(slow[0][1])} against a median of "
-                        f"{format_time(median(times))}; check clocks and temperature there")
-    return f"right on every device, {format_time(median(times))} median, {format_time(max(times))} slowest", warnings
+        warnings.append(
+            f"slow in matmul: {names}, {format_time(slow[0][1])} against a median of "
+            f"{format_time(median(times))}; check clocks and temperature there"
+        )
+    return (
+        f"right on every device, {format_time(median(times))} median, {format_time(max(times))} slowest",
+        warnings,
+    )
 
 
 def judge_backend(session: Session, values: Dict[int, Any]) -> Verdict:
@@ -55,43 +71,83 @@ def judge_links(session: Session, values: Dict[int, Any]) -> Verdict:
     parts, warnings = [], []
     control = session.control
     for kind in ("node", "across"):
-        looks = {rank: LinkLook(kind, v[kind][0], v[kind][1], v[kind][2], 0) for rank, v in values.items() if kind in v}
+        looks = {
+            rank: LinkLook(kind, v[kind][0], v[kind][1], v[kind][2], 0)
+            for rank, v in values.items()
+            if kind in v
+        }
         span = link_rate_range(looks)
         if span is None:
             continue
         low, middle, high = span
         title = "inside nodes" if kind == "node" else "between nodes"
-        parts.append(f"{title} {format_rate(middle)} median ({format_rate(low)} to {format_rate(high)})")
-        session.report.add("pairs", {"kind": kind, "links": len(looks), "bytes": next(iter(looks.values())).bytes,
-                                     "rate": {"min": low, "median": middle, "max": high}})
+        parts.append(
+            f"{title} {format_rate(middle)} median ({format_rate(low)} to {format_rate(high)})"
+        )
+        session.report.add(
+            "pairs",
+            {
+                "kind": kind,
+                "links": len(looks),
+                "bytes": next(iter(looks.values())).bytes,
+                "rate": {"min": low, "median": middle, "max": high},
+            },
+        )
         for sender, receiver, rate, usual in slow_links(looks)[:8]:
-            warnings.append(f"slow link {control.name(sender)} → {control.name(receiver)}: {format_rate(rate)}, "
-                            f"others {format_rate(usual)}")
-            session.report.add("pairs", {"kind": kind, "sender": sender, "receiver": receiver, "rate_slow": rate})
+            warnings.append(
+                f"slow link {control.name(sender)} → {control.name(receiver)}: {format_rate(rate)}, "
+                f"others {format_rate(usual)}"
+            )
+            session.report.add(
+                "pairs", {"kind": kind, "sender": sender, "receiver": receiver, "rate_slow": rate}
+            )
     return "; ".join(parts) or "one rank, no link", warnings
 
 
-def judge_collectives(session: Session, values: Dict[int, Any]) -> Verdict:
+def judge_collectives(
+    session: Session, values: Dict[int, Any], rows: Sequence[Tuple[str, int]]
+) -> Verdict:
     """Rows by operation and size: the slowest rank's time; wrong data ends the run."""
     census = session.control.census
     wrong: Dict[str, List[int]] = {}
     unsupported = []
-    for place, (op, size, _, _, refused) in enumerate(values[0]):
-        times = [v[place][2] for v in values.values()]
-        bad = sorted(rank for rank, v in values.items() if v[place][3])
-        for rank in bad[:64]:
-            wrong.setdefault(values[rank][place][3], []).append(rank)
+    for place, (op, size) in enumerate(rows):
+        times = [value["us"][place] for value in values.values()]
+        told = {
+            rank: value["wrong"][str(place)]
+            for rank, value in values.items()
+            if str(place) in value["wrong"]
+        }
+        for rank, text in sorted(told.items()):
+            wrong.setdefault(text, []).append(rank)
+        refused = values[0]["no"].get(str(place))
         if refused and op not in unsupported:
             unsupported.append(op)
-        session.report.add("results", {
-            "op": op, "bytes": size, "dtype": "float32", "group": "world", "checked": not refused and op != "barrier",
-            "wrong": len(bad), "status": "unsupported" if refused else "wrong" if bad else "ok",
-            "reason": refused or None,
-            "time_us": None if refused else {"median": median(times) * 1e6, "max": max(times) * 1e6}})
+        session.report.add(
+            "results",
+            {
+                "op": op,
+                "bytes": size,
+                "dtype": "float32",
+                "group": "world",
+                "checked": not refused and op != "barrier",
+                "wrong": len(told),
+                "status": "unsupported" if refused else "wrong" if told else "ok",
+                "reason": refused,
+                "time_us": None if refused else {"median": median(times), "max": max(times)},
+            },
+        )
     if wrong:
-        text = "; ".join(f"{census.names(ranks, 4)}: {why}" for why, ranks in list(wrong.items())[:3])
-        raise ProbeFailure(WRONG_DATA, text, "run it again on halves of the ranks to find the host or link", named=True)
-    done = len({row[0] for row in values[0]}) - len(unsupported)
-    sizes = len({row[1] for row in values[0]})
+        text = "; ".join(
+            f"{census.names(ranks, 4)}: {why}" for why, ranks in list(wrong.items())[:3]
+        )
+        raise ProbeFailure(
+            WRONG_DATA,
+            text,
+            "run it again on halves of the ranks to find the host or link",
+            named=True,
+        )
+    sizes = len({size for _, size in rows})
+    done = len(rows) // sizes - len(unsupported)
     note = f"; not offered by this backend: {shorten_list(unsupported)}" if unsupported else ""
     return f"{done} collectives at {sizes} sizes, every value checked{note}", []

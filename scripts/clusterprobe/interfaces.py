@@ -36,7 +36,9 @@ def parse_ifname(text: str, gloo: bool = False) -> IfPattern:
     rest = rest[1:] if exclude else rest
     exact = rest.startswith("=") or gloo
     rest = rest[1:] if rest.startswith("=") and not gloo else rest
-    return IfPattern(tuple(name.strip() for name in rest.split(",") if name.strip()), exact, exclude)
+    return IfPattern(
+        tuple(name.strip() for name in rest.split(",") if name.strip()), exact, exclude
+    )
 
 
 def list_interfaces() -> Dict[str, List[str]]:
@@ -68,7 +70,9 @@ def _ipv4_of(name: str) -> Optional[str]:
         return None
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
-            answer = fcntl.ioctl(probe.fileno(), SIOCGIFADDR, struct.pack("256s", name.encode()[:15]))
+            answer = fcntl.ioctl(
+                probe.fileno(), SIOCGIFADDR, struct.pack("256s", name.encode()[:15])
+            )
         except OSError:
             return None
     return socket.inet_ntoa(answer[20:24])
@@ -79,27 +83,45 @@ def interface_of(address: str, interfaces: Mapping[str, List[str]]) -> Optional[
     return next((name for name, owned in interfaces.items() if address in owned), None)
 
 
-def judge_ifname(variable: str, text: str, interfaces: Mapping[str, List[str]]) -> Tuple[List[str], str]:
+def judge_ifname(
+    variable: str, text: str, interfaces: Mapping[str, List[str]]
+) -> Tuple[List[str], str]:
     """(interfaces it selects, what is wrong with it or '')."""
     pattern = parse_ifname(text, gloo=variable.startswith("GLOO"))
     if not pattern.names:
         return [], f"{variable} is set but empty"
     for name in pattern.names:
         owner = next((one for one, owned in interfaces.items() if name in owned), None)
-        if owner or (name.count(".") == 3 and name.replace(".", "").isdigit()) or name.count(":") > 1:
-            which = f", its interface is {owner}" if owner else " that no interface of this host has"
+        if (
+            owner
+            or (name.count(".") == 3 and name.replace(".", "").isdigit())
+            or name.count(":") > 1
+        ):
+            which = (
+                f", its interface is {owner}" if owner else " that no interface of this host has"
+            )
             return [], f"{variable}={text} holds an address{which}; write the interface's name"
     chosen = [name for name in interfaces if pattern.accepts(name)]
     if not chosen:
         return [], f"{variable}={text} matches no interface here; there are {', '.join(interfaces)}"
     wider = [name for name in chosen if name not in pattern.names]
-    if wider and not pattern.exact and not pattern.exclude and any(n in chosen for n in pattern.names):
-        return chosen, (f"{variable}={text} is a prefix and also takes {', '.join(wider)}; "
-                        f"write ={text} for exact names")
+    if (
+        wider
+        and not pattern.exact
+        and not pattern.exclude
+        and any(n in chosen for n in pattern.names)
+    ):
+        return chosen, (
+            f"{variable}={text} is a prefix and also takes {', '.join(wider)}; "
+            f"write ={text} for exact names"
+        )
     return chosen, ""
 
 
 def usable_interfaces(interfaces: Mapping[str, List[str]]) -> List[str]:
     """Interfaces with an address that another host could reach."""
-    return [name for name, owned in interfaces.items()
-            if any(not is_loopback(one) and not one.startswith("fe80") for one in owned)]
+    return [
+        name
+        for name, owned in interfaces.items()
+        if any(not is_loopback(one) and not one.startswith("fe80") for one in owned)
+    ]

@@ -48,6 +48,9 @@ class InterruptWatch:
     def close(self) -> None:
         """Back to the default handlers."""
         signal.set_wakeup_fd(-1)
-        for signum, default in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
+        for signum, default in (
+            (signal.SIGINT, signal.default_int_handler),
+            (signal.SIGTERM, signal.SIG_DFL),
+        ):
             signal.signal(signum, default)
         self._writer.close()

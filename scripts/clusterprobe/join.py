@@ -17,7 +17,17 @@ from clusterprobe.session import Session
 from clusterprobe.software import describe_software, driver_version, nccl_version
 
 # Variables that steer the transport; per-rank ones (devices, ranks) are left out, they must differ.
-FACT_PREFIXES = ("NCCL_", "UCX_", "GLOO_", "RCCL_", "FI_", "TORCH_NCCL_", "CUDA_DEVICE_", "HSA_", "OMP_NUM_THREADS")
+FACT_PREFIXES = (
+    "NCCL_",
+    "UCX_",
+    "GLOO_",
+    "RCCL_",
+    "FI_",
+    "TORCH_NCCL_",
+    "CUDA_DEVICE_",
+    "HSA_",
+    "OMP_NUM_THREADS",
+)
 LOCAL_OPTIONS = ("json", "force", "dry_run")  # may differ between ranks
 MUST_AGREE = ("torch", "nccl", "device kind")
 TELL_EVERY = 10.0
@@ -28,10 +38,16 @@ def collect_facts(environ: Mapping[str, str], device: Optional[Device] = None) -
     """What should be equal on all ranks."""
     torch = load_torch()
     facts: Dict[str, Any] = {
-        "python": platform.python_version(), "torch": torch.__version__, "cuda": torch.version.cuda,
-        "rocm": getattr(torch.version, "hip", None), "nccl": nccl_version(torch), "driver": driver_version(),
-        "kernel": platform.release(), "device kind": device.kind if device else None,
-        "device": device.name if device else None}
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "cuda": torch.version.cuda,
+        "rocm": getattr(torch.version, "hip", None),
+        "nccl": nccl_version(torch),
+        "driver": driver_version(),
+        "kernel": platform.release(),
+        "device kind": device.kind if device else None,
+        "device": device.name if device else None,
+    }
     facts.update({key: value for key, value in environ.items() if key.startswith(FACT_PREFIXES)})
     return facts
 
@@ -51,8 +67,9 @@ def take_census(session: Session, facts: Mapping[str, Any]) -> str:
     config = {key: value for key, value in session.config.items() if key not in LOCAL_OPTIONS}
     device = session.device.as_json() if session.device else {}
     watch = LateWatch(session, lambda ranks: Census(session.env).names(ranks, 4))
-    census = session.control.take_census(session.host, session.node, device, facts, config,
-                                         session.patience(), watch.see)
+    census = session.control.take_census(
+        session.host, session.node, device, facts, config, session.patience(), watch.see
+    )
     if census is not None:
         watch_names = LateWatch(session, lambda ranks: census.names(ranks, 4))
         watch_names.seconds, watch_names.last = watch.seconds, watch.last
@@ -96,7 +113,9 @@ def check_consistency(session: Session) -> List[Difference]:
         client = session.control.client
         refusal = refused_difference(census, find_differences(client, census, "config"), "config")
         facts = find_differences(client, census, "facts")
-        refusal = refusal or refused_difference(census, [d for d in facts if d.name in MUST_AGREE], "facts")
+        refusal = refusal or refused_difference(
+            census, [d for d in facts if d.name in MUST_AGREE], "facts"
+        )
         harmless = [difference for difference in facts if difference.name not in MUST_AGREE]
         for difference in harmless:
             session.report.warn(f"ranks differ in {difference.sentence(census)}")
@@ -111,7 +130,15 @@ def refused_difference(census: Census, differences: List[Difference], kind: str)
         return None
     text = "; ".join(difference.sentence(census) for difference in differences[:3])
     if kind == "config":
-        return ProbeFailure(USAGE, f"ranks were started with different options: {text}",
-                            "give every rank the same command line", named=True)
-    return ProbeFailure(CANNOT_RUN, f"ranks run different software: {text}",
-                        "install the same torch and NCCL on every host", named=True)
+        return ProbeFailure(
+            USAGE,
+            f"ranks were started with different options: {text}",
+            "give every rank the same command line",
+            named=True,
+        )
+    return ProbeFailure(
+        CANNOT_RUN,
+        f"ranks run different software: {text}",
+        "install the same torch and NCCL on every host",
+        named=True,
+    )

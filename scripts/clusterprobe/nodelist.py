@@ -46,9 +46,12 @@ def expand_nodelist(text: str) -> List[str]:
     hosts: List[str] = []
     for part in split_outside_brackets(text):
         fields = re.split(r"\[([^\]]*)\]", part)  # literal, inside, literal, inside, … literal
-        choices = [[field] if place % 2 == 0 else
-                   [value for item in field.split(",") for value in _expand_range(item, text)]
-                   for place, field in enumerate(fields)]
+        choices = [
+            [field]
+            if place % 2 == 0
+            else [value for item in field.split(",") for value in _expand_range(item, text)]
+            for place, field in enumerate(fields)
+        ]
         hosts.extend("".join(pieces) for pieces in itertools.product(*choices))
     return hosts
 

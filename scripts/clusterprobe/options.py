@@ -19,8 +19,13 @@ class ProbeParser(argparse.ArgumentParser):
 
     def __init__(self, tool: str, description: str, epilog: str = "") -> None:
         text = "\n\n".join(filter(None, (epilog, exit_table())))
-        super().__init__(prog=tool, description=description, epilog=text, allow_abbrev=False,
-                         formatter_class=argparse.RawDescriptionHelpFormatter)
+        super().__init__(
+            prog=tool,
+            description=description,
+            epilog=text,
+            allow_abbrev=False,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
         self.tool = tool
         self.add_argument("--version", action="version", version=f"{tool} {PROBE_VERSION}")
 
@@ -42,7 +47,10 @@ class ProbeParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> None:
         self.print_usage(sys.stderr)
-        self.exit(USAGE, f"{self.prog}: {message}\nRESULT status=error rc={USAGE} tool={self.tool} json=none\n")
+        self.exit(
+            USAGE,
+            f"{self.prog}: {message}\nRESULT status=error rc={USAGE} tool={self.tool} json=none\n",
+        )
 
 
 def size_option(text: str) -> int:
@@ -67,32 +75,69 @@ def process_count(text: str) -> object:
     raise argparse.ArgumentTypeError(f"{text!r} is neither a number of processes nor auto")
 
 
-def make_parser(tool: str, description: str, epilog: str = "", timeout: str = "30m",
-                stage_timeout: str = "60s", nproc: str = "auto",
-                gate: Optional[Tuple[str, str]] = None) -> ProbeParser:
+def make_parser(
+    tool: str,
+    description: str,
+    epilog: str = "",
+    timeout: str = "30m",
+    stage_timeout: str = "60s",
+    nproc: str = "auto",
+    gate: Optional[Tuple[str, str]] = None,
+) -> ProbeParser:
     """A parser with the shared options. `gate` is (metavar, help) of --fail-below, None leaves it out."""
     parser = ProbeParser(tool, description, epilog)
     run = parser.add_argument_group("run")
-    run.add_argument("--nproc", type=process_count, default=nproc, metavar="N",
-                     help="without a launcher: start this many local ranks; auto is one per visible "
-                          "device (default %(default)s)")
-    run.add_argument("--device", default="auto", metavar="KIND",
-                     help="cuda (also ROCm), xpu, hpu, mps, cpu or auto (default %(default)s)")
-    run.add_argument("--init", metavar="HOST:PORT",
-                     help="where rank 0 opens the control store, instead of MASTER_ADDR and MASTER_PORT")
-    run.add_argument("--timeout", type=duration_option, default=timeout, metavar="TIME",
-                     help="limit for the whole run (default %(default)s)")
-    run.add_argument("--stage-timeout", type=duration_option, default=stage_timeout, metavar="TIME",
-                     help="limit for each stage (default %(default)s)")
-    run.add_argument("--seed", type=int, default=0, help="seed of every random choice (default %(default)s)")
+    run.add_argument(
+        "--nproc",
+        type=process_count,
+        default=nproc,
+        metavar="N",
+        help="without a launcher: start this many local ranks; auto is one per visible "
+        "device (default %(default)s)",
+    )
+    run.add_argument(
+        "--device",
+        default="auto",
+        metavar="KIND",
+        help="cuda (also ROCm), xpu, hpu, mps, cpu or auto (default %(default)s)",
+    )
+    run.add_argument(
+        "--init",
+        metavar="HOST:PORT",
+        help="where rank 0 opens the control store, instead of MASTER_ADDR and MASTER_PORT",
+    )
+    run.add_argument(
+        "--timeout",
+        type=duration_option,
+        default=timeout,
+        metavar="TIME",
+        help="limit for the whole run (default %(default)s)",
+    )
+    run.add_argument(
+        "--stage-timeout",
+        type=duration_option,
+        default=stage_timeout,
+        metavar="TIME",
+        help="limit for each stage (default %(default)s)",
+    )
+    run.add_argument(
+        "--seed", type=int, default=0, help="seed of every random choice (default %(default)s)"
+    )
     run.add_argument("--dry-run", action="store_true", help="print the plan and stop")
     out = parser.add_argument_group("result")
-    out.add_argument("--json", metavar="PATH", default=None,
-                     help="report file; - writes it to stdout and the text to stderr; none writes no "
-                          "file (default: TOOL-TIME.json in the current folder)")
+    out.add_argument(
+        "--json",
+        metavar="PATH",
+        default=None,
+        help="report file; - writes it to stdout and the text to stderr; none writes no "
+        "file (default: TOOL-TIME.json in the current folder)",
+    )
     out.add_argument("--force", action="store_true", help="replace the report file when it exists")
     if gate:
         out.add_argument("--fail-below", type=float, metavar=gate[0], help=gate[1] + " (exit 3)")
-    out.add_argument("--exit-zero", action="store_true",
-                     help="exit 0 whatever was found; the RESULT line and the report keep the verdict")
+    out.add_argument(
+        "--exit-zero",
+        action="store_true",
+        help="exit 0 whatever was found; the RESULT line and the report keep the verdict",
+    )
     return parser

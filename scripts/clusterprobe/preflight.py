@@ -13,7 +13,9 @@ from typing import Dict, List, Optional, Sequence, Tuple
 
 from clusterprobe.units import format_size, shorten_list
 
-SHM_PER_RANK = 64 << 20  # what NCCL and a few loader workers need; the container default is 64 MiB in all
+SHM_PER_RANK = (
+    64 << 20
+)  # what NCCL and a few loader workers need; the container default is 64 MiB in all
 DISPLAY_CLASSES = ("0x03", "0x12")  # display controllers and processing accelerators
 GPU_VENDORS = {"0x10de": "NVIDIA", "0x1002": "AMD", "0x1da3": "Habana"}
 
@@ -62,12 +64,14 @@ def read_limits(root: str = "/") -> NodeLimits:
     memlock = None
     try:
         import resource
+
         soft = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
         memlock = None if soft == resource.RLIM_INFINITY else soft
     except ImportError:
         pass  # Windows has no such limit
     text = read_text(os.path.join(root, "sys/fs/cgroup/memory.max")) or read_text(
-        os.path.join(root, "sys/fs/cgroup/memory/memory.limit_in_bytes"))
+        os.path.join(root, "sys/fs/cgroup/memory/memory.limit_in_bytes")
+    )
     cgroup = int(text) if text and text.isdigit() and int(text) < 1 << 60 else None
     return NodeLimits(shm_total, shm_free, raise_open_files(), memlock, cgroup)
 
@@ -85,35 +89,53 @@ def judge_limits(limits: NodeLimits, world: int, local: int, rdma: bool) -> List
     found = []
     need = max(SHM_PER_RANK * local, 1 << 28)
     if limits.shm_total is not None and limits.shm_total < need:
-        found.append(f"/dev/shm holds {format_size(limits.shm_total)}, {local} ranks want {format_size(need)}: "
-                     "start the container with --shm-size or --ipc=host")
+        found.append(
+            f"/dev/shm holds {format_size(limits.shm_total)}, {local} ranks want {format_size(need)}: "
+            "start the container with --shm-size or --ipc=host"
+        )
     elif limits.shm_free is not None and limits.shm_free < need // 4:
-        found.append(f"/dev/shm has only {format_size(limits.shm_free)} free: see what fills it (ls -l /dev/shm)")
+        found.append(
+            f"/dev/shm has only {format_size(limits.shm_free)} free: see what fills it (ls -l /dev/shm)"
+        )
     if limits.nofile is not None and limits.nofile[1] < open_files_needed(world, local):
-        found.append(f"open files are limited to {limits.nofile[1]:,}, a world of {world:,} may need "
-                     f"{open_files_needed(world, local):,}: raise the hard limit (ulimit -Hn)")
+        found.append(
+            f"open files are limited to {limits.nofile[1]:,}, a world of {world:,} may need "
+            f"{open_files_needed(world, local):,}: raise the hard limit (ulimit -Hn)"
+        )
     if rdma and limits.memlock is not None and limits.memlock < 1 << 30:
-        found.append(f"locked memory is limited to {format_size(limits.memlock)} and RDMA devices are present: "
-                     "registration will fail; set memlock to unlimited")
+        found.append(
+            f"locked memory is limited to {format_size(limits.memlock)} and RDMA devices are present: "
+            "registration will fail; set memlock to unlimited"
+        )
     if limits.cgroup_memory is not None and limits.cgroup_memory < local << 30:
-        found.append(f"the cgroup allows {format_size(limits.cgroup_memory)} for {local} ranks: expect OOM kills")
+        found.append(
+            f"the cgroup allows {format_size(limits.cgroup_memory)} for {local} ranks: expect OOM kills"
+        )
     return found
 
 
 def judge_kernel(root: str = "/") -> List[str]:
     found = []
-    if read_text(os.path.join(root, "proc/sys/kernel/numa_balancing")) == "1" and _several_numa_nodes(root):
-        found.append("automatic NUMA balancing is on: pages migrate under the ranks "
-                     "(sysctl kernel.numa_balancing=0)")
+    if read_text(
+        os.path.join(root, "proc/sys/kernel/numa_balancing")
+    ) == "1" and _several_numa_nodes(root):
+        found.append(
+            "automatic NUMA balancing is on: pages migrate under the ranks "
+            "(sysctl kernel.numa_balancing=0)"
+        )
     command_line = (read_text(os.path.join(root, "proc/cmdline")) or "").split()
     groups = glob.glob(os.path.join(root, "sys/kernel/iommu_groups/*"))
     if groups and "iommu=pt" not in command_line and len(installed_gpus(root)) > 1:
-        found.append("the IOMMU translates device traffic (no iommu=pt): GPU peer access may hang or be slow; "
-                     "if stage 8 hangs, try NCCL_P2P_DISABLE=1 and look at ACS (lspci -vvv, ACSCtl)")
+        found.append(
+            "the IOMMU translates device traffic (no iommu=pt): GPU peer access may hang or be slow; "
+            "if stage 8 hangs, try NCCL_P2P_DISABLE=1 and look at ACS (lspci -vvv, ACSCtl)"
+        )
     stale = [path for path in glob.glob(os.path.join(root, "dev/shm/nccl-*"))]
     if stale:
-        found.append(f"{len(stale)} NCCL files lie in /dev/shm ({shorten_list(map(os.path.basename, stale), 2)}): "
-                     "left by a killed job or used by a running one")
+        found.append(
+            f"{len(stale)} NCCL files lie in /dev/shm ({shorten_list(map(os.path.basename, stale), 2)}): "
+            "left by a killed job or used by a running one"
+        )
     return found
 
 

@@ -36,7 +36,7 @@ def parse_endpoint(text: str) -> Tuple[str, Optional[int]]:
     """(host, port) of `tcp://h:1`, `h:1`, `[::1]:1`, `::1`, `[::1]`, `h`. Brackets are taken off."""
     rest = text.strip()
     for scheme in ("tcp://", "env://"):
-        rest = rest[len(scheme):] if rest.startswith(scheme) else rest
+        rest = rest[len(scheme) :] if rest.startswith(scheme) else rest
     rest = rest.split("/")[0].split("?")[0]
     if rest.startswith("["):
         host, closed, tail = rest[1:].partition("]")
@@ -65,11 +65,17 @@ def resolve_host(host: str, limit: float = RESOLVE_LIMIT) -> List[str]:
     asker.start()
     asker.join(limit)
     if not answer:
-        raise ProbeFailure(CANNOT_RUN, f"the resolver did not answer for {host} within {limit:g} s",
-                           "check /etc/resolv.conf on this host, or give MASTER_ADDR as an address")
+        raise ProbeFailure(
+            CANNOT_RUN,
+            f"the resolver did not answer for {host} within {limit:g} s",
+            "check /etc/resolv.conf on this host, or give MASTER_ADDR as an address",
+        )
     if isinstance(answer[0], Exception):
-        raise ProbeFailure(CANNOT_RUN, f"cannot resolve {host} ({getattr(answer[0], 'strerror', None) or answer[0]})",
-                           f"check MASTER_ADDR; `getent hosts {host}` must answer on every node")
+        raise ProbeFailure(
+            CANNOT_RUN,
+            f"cannot resolve {host} ({getattr(answer[0], 'strerror', None) or answer[0]})",
+            f"check MASTER_ADDR; `getent hosts {host}` must answer on every node",
+        )
     found: List[str] = []
     for family, _, _, _, sockaddr in answer[0]:  # type: ignore[attr-defined]
         if family in (socket.AF_INET, socket.AF_INET6) and sockaddr[0] not in found:
@@ -119,20 +125,30 @@ def choose_endpoint(env: RankEnv, init: Optional[str] = None) -> Endpoint:
         host = parse_endpoint(host)[0] if host.startswith("[") else host
     if not host and env.nodelist:
         host, source = expected_host(env, 0) or env.nodelist[0], "node list"
-    one_node = env.world_size == 1 or env.local_world_size == env.world_size or len(env.nodelist) == 1
+    one_node = (
+        env.world_size == 1 or env.local_world_size == env.world_size or len(env.nodelist) == 1
+    )
     if not host and one_node:
         host, source = "127.0.0.1", "one node"
     if not host:
         raise ProbeFailure(
-            CANNOT_RUN, f"nothing tells where rank 0 is ({env.launcher}, world {env.world_size})",
-            "set MASTER_ADDR to rank 0's host, with mpirun: -x MASTER_ADDR=$(hostname -I | cut -d' ' -f1)")
+            CANNOT_RUN,
+            f"nothing tells where rank 0 is ({env.launcher}, world {env.world_size})",
+            "set MASTER_ADDR to rank 0's host, with mpirun: -x MASTER_ADDR=$(hostname -I | cut -d' ' -f1)",
+        )
     addresses = resolve_host(host)
     several = len(env.nodelist) > 1 or (env.local_world_size or env.world_size) < env.world_size
-    if several and all(is_loopback(address) for address in addresses) and not nodes_are_here(env.nodelist):
+    if (
+        several
+        and all(is_loopback(address) for address in addresses)
+        and not nodes_are_here(env.nodelist)
+    ):
         raise ProbeFailure(
-            CANNOT_RUN, f"{host} is loopback ({addresses[0]}) but the world has more than one node",
+            CANNOT_RUN,
+            f"{host} is loopback ({addresses[0]}) but the world has more than one node",
             f"set MASTER_ADDR to an address of rank 0 that other nodes reach; a line "
-            f"`127.0.1.1 {host}` in /etc/hosts also causes this")
+            f"`127.0.1.1 {host}` in /etc/hosts also causes this",
+        )
     return Endpoint(host, port or derived_port(env.job or env.launcher), addresses[0], source)
 
 
@@ -159,8 +175,10 @@ def wait_for_listener(endpoint: Endpoint, limit: float, who: str) -> None:
             error = problem
         if time.monotonic() >= end:
             raise ProbeFailure(
-                MISSING_RANK, f"{who} did not open {endpoint} within {limit:g} s ({error.strerror or error})",
-                f"is rank 0 running there, and is port {endpoint.port} open between the nodes?")
+                MISSING_RANK,
+                f"{who} did not open {endpoint} within {limit:g} s ({error.strerror or error})",
+                f"is rank 0 running there, and is port {endpoint.port} open between the nodes?",
+            )
         time.sleep(0.2)
 
 

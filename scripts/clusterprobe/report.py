@@ -26,18 +26,40 @@ def utc_stamp(when: Optional[float] = None) -> str:
 
 def blank_document(tool: str, argv: Sequence[str], config: Dict[str, Any]) -> Dict[str, Any]:
     return {
-        "schema_version": SCHEMA_VERSION, "tool": tool, "version": PROBE_VERSION, "argv": list(argv),
-        "started": utc_stamp(), "ended": None, "status": "running", "rc": None, "reason": None,
-        "next_step": None, "env": {}, "world": None, "config": config, "stages": [], "results": [],
-        "per_rank": [], "pairs": [], "telemetry": [], "warnings": [],
+        "schema_version": SCHEMA_VERSION,
+        "tool": tool,
+        "version": PROBE_VERSION,
+        "argv": list(argv),
+        "started": utc_stamp(),
+        "ended": None,
+        "status": "running",
+        "rc": None,
+        "reason": None,
+        "next_step": None,
+        "env": {},
+        "world": None,
+        "config": config,
+        "stages": [],
+        "results": [],
+        "per_rank": [],
+        "pairs": [],
+        "telemetry": [],
+        "warnings": [],
     }
 
 
 class Report:
     """`line` and `row` print; `add` collects; `finish` writes the verdict."""
 
-    def __init__(self, tool: str, argv: Sequence[str], config: Dict[str, Any], target: Optional[str],
-                 prints: bool = True, force: bool = False) -> None:
+    def __init__(
+        self,
+        tool: str,
+        argv: Sequence[str],
+        config: Dict[str, Any],
+        target: Optional[str],
+        prints: bool = True,
+        force: bool = False,
+    ) -> None:
         self.tool = tool
         self.prints = prints
         self.document = blank_document(tool, argv, config)
@@ -60,7 +82,9 @@ class Report:
         wanted = self._target or f"{self.tool}-{stamp}-{os.getpid()}.json"
         if os.path.isfile(wanted) and os.path.getsize(wanted) and not force:
             self._target = "none"
-            raise ProbeFailure(USAGE, f"the report file {wanted} exists", "name another or add --force")
+            raise ProbeFailure(
+                USAGE, f"the report file {wanted} exists", "name another or add --force"
+            )
         self.path, warnings = claim_file(wanted, strict_json(self.document))
         for text in warnings:
             self.warn(text)
@@ -134,10 +158,18 @@ class Report:
             if self.finished is not None:
                 return self.finished
             if self._lost and rc == OK:
-                rc, reason = PARTIAL, f"{reason}; the report that was asked for could not be written"
+                rc, reason = (
+                    PARTIAL,
+                    f"{reason}; the report that was asked for could not be written",
+                )
             self.finished = rc
-            self.document.update(ended=utc_stamp(), status=EXIT_STATUS.get(rc, "error"), rc=rc,
-                                 reason=reason, next_step=next_step or None)
+            self.document.update(
+                ended=utc_stamp(),
+                status=EXIT_STATUS.get(rc, "error"),
+                rc=rc,
+                reason=reason,
+                next_step=next_step or None,
+            )
             if not self.prints:
                 return rc
             where = self._final_write()
@@ -148,7 +180,9 @@ class Report:
             self.line(f"why: {reason}")
             if next_step:
                 self.line(f"next: {next_step}")
-            self.line(f"RESULT status={EXIT_STATUS.get(rc, 'error')} rc={rc} tool={self.tool} json={where}")
+            self.line(
+                f"RESULT status={EXIT_STATUS.get(rc, 'error')} rc={rc} tool={self.tool} json={where}"
+            )
             return rc
 
     def _final_write(self) -> str:

@@ -42,8 +42,15 @@ def ring_members(places: Sequence[int], rank: int) -> Dict[str, List[int]]:
     return {kind: ring for kind, ring in (("node", mine), ("across", across)) if len(ring) > 1}
 
 
-def send_around(torch: Any, device: Device, kind: str, ring: Sequence[int], rank: int, count: int,
-                repeats: int = 3) -> LinkLook:
+def send_around(
+    torch: Any,
+    device: Device,
+    kind: str,
+    ring: Sequence[int],
+    rank: int,
+    count: int,
+    repeats: int = 3,
+) -> LinkLook:
     """Fastest of a few rounds; the first one also sets the connection up."""
     import torch.distributed as dist
 
@@ -56,8 +63,9 @@ def send_around(torch: Any, device: Device, kind: str, ring: Sequence[int], rank
         incoming = torch.full((count,), POISON, device=device.label)
         wait_for_device(device.kind)
         start = time.perf_counter()
-        works = dist.batch_isend_irecv([dist.P2POp(dist.isend, outgoing, target),
-                                        dist.P2POp(dist.irecv, incoming, source)])
+        works = dist.batch_isend_irecv(
+            [dist.P2POp(dist.isend, outgoing, target), dist.P2POp(dist.irecv, incoming, source)]
+        )
         received = None
         for work in reversed(works):  # the receive first: its end is what is measured
             work.wait()
@@ -76,8 +84,11 @@ def slow_links(looks: Dict[int, LinkLook]) -> List[Tuple[int, int, float, float]
     rates = [looks[rank].bytes / looks[rank].seconds for rank in receivers]
     usual = median(rates) if rates else 0.0
     found = odd_ones(rates, SLOW_LINK_SCORE, SLOW_LINK_FLOOR, side="low")
-    return [(looks[receivers[at]].sender, receivers[at], rates[at], usual) for at, _ in found
-            if rates[at] * SLOW_LINK_RATIO < usual]
+    return [
+        (looks[receivers[at]].sender, receivers[at], rates[at], usual)
+        for at, _ in found
+        if rates[at] * SLOW_LINK_RATIO < usual
+    ]
 
 
 def link_rate_range(looks: Dict[int, LinkLook]) -> Optional[Tuple[float, float, float]]:

@@ -23,6 +23,7 @@ from clusterprobe.exits import MISSING_RANK, OK, UNEXPECTED, ProbeFailure, worst
 from clusterprobe.interrupt import InterruptWatch
 from clusterprobe.launch import RankEnv, detect_launch
 from clusterprobe.options import ProbeParser
+from clusterprobe.preflight import raise_open_files
 from clusterprobe.report import Report, exit_code
 from clusterprobe.spawn import spawn_ranks
 from clusterprobe.store import POLL
@@ -34,13 +35,25 @@ Body = Callable[["Session"], Tuple[int, str]]
 Plan = Callable[[argparse.Namespace, RankEnv], List[str]]
 
 # Words in errors of collectives that mean the far side is gone, so that the roll call decides who.
-LINK_WORDS = ("connection", "peer", "timed out", "timeout", "socket", "nccl", "reset", "broken pipe", "remote")
+LINK_WORDS = (
+    "connection",
+    "peer",
+    "timed out",
+    "timeout",
+    "socket",
+    "nccl",
+    "reset",
+    "broken pipe",
+    "remote",
+)
 
 
 class Session:
     """What a tool's body works with. `report` prints on rank 0 only; `control` exists after `join`."""
 
-    def __init__(self, args: argparse.Namespace, env: RankEnv, tool: str, argv: Sequence[str]) -> None:
+    def __init__(
+        self, args: argparse.Namespace, env: RankEnv, tool: str, argv: Sequence[str]
+    ) -> None:
         self.args = args
         self.env = env
         self.tool = tool
@@ -91,11 +104,18 @@ class Session:
         limit = self.patience()
         self.control = open_control(self.env, self.args.init, limit)
         if self.env.world_size > 1:
-            self.monitor = Monitor(self.control.monitor_client, self.env, self.watchdog.place,
-                                   self._verdict, self._store_lost)
+            self.monitor = Monitor(
+                self.control.monitor_client,
+                self.env,
+                self.watchdog.place,
+                self._verdict,
+                self._store_lost,
+            )
         return self.control
 
-    def die_together(self, failure: ProbeFailure, kind: str = "failed", trace: Optional[List[str]] = None) -> None:
+    def die_together(
+        self, failure: ProbeFailure, kind: str = "failed", trace: Optional[List[str]] = None
+    ) -> None:
         """End all ranks with this failure. Does not return."""
         kind = "judged" if failure.named else kind
         if self.monitor is not None:
@@ -103,13 +123,16 @@ class Session:
                 self.monitor.collapse(kind, failure.rc, failure.reason, failure.hint, trace)
             except RuntimeError as error:
                 self._store_lost(str(error))
-        self.report.prints = self.report.prints or (self.control is None and self.env.local_rank == 0)
+        self.report.prints = self.report.prints or (
+            self.control is None and self.env.local_rank == 0
+        )
         self._end(failure.rc, failure.reason, failure.hint)
 
     # -- how a run ends
 
     def run(self, body: Body) -> int:
         catch_native_faults()
+        raise_open_files()  # rank 0's store holds two connections of every rank
         try:
             with self.stage("imports", max(IMPORT_LIMIT, self.args.stage_timeout)):
                 load_torch()
@@ -120,11 +143,18 @@ class Session:
         except Exception as error:
             trace = traceback.format_exc().splitlines()
             text = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            far = isinstance(error, (RuntimeError, OSError)) and any(w in text.lower() for w in LINK_WORDS)
+            far = isinstance(error, (RuntimeError, OSError)) and any(
+                w in text.lower() for w in LINK_WORDS
+            )
             self.report.document["trace"] = trace
-            self.die_together(ProbeFailure(MISSING_RANK if far and self.control else UNEXPECTED,
-                                           f"{type(error).__name__}: {text}"),
-                              "communication" if far else "failed", trace[-12:])
+            self.die_together(
+                ProbeFailure(
+                    MISSING_RANK if far and self.control else UNEXPECTED,
+                    f"{type(error).__name__}: {text}",
+                ),
+                "communication" if far else "failed",
+                trace[-12:],
+            )
         return UNEXPECTED
 
     def _agree(self, rc: int, reason: str) -> int:
@@ -161,6 +191,7 @@ class Session:
 
     def _close_group(self) -> None:
         import torch.distributed as dist
+
         if dist.is_initialized():
             dist.destroy_process_group()
 
@@ -201,16 +232,24 @@ class Session:
             return  # the run was over: rank 0 may leave first
         self.report.document["trace"] = [error]
         self.report.prints = self.report.prints or self.env.local_rank <= 1
-        self._end(MISSING_RANK, f"rank {self.env.rank}@{self.host} lost the control store at {self.control.endpoint}: "
-                  "rank 0 or its host is gone", "look at the log of rank 0's host", linger=False)
+        self._end(
+            MISSING_RANK,
+            f"rank {self.env.rank}@{self.host} lost the control store at {self.control.endpoint}: "
+            "rank 0 or its host is gone",
+            "look at the log of rank 0's host",
+            linger=False,
+        )
 
     def _last_word(self, place: StagePlace) -> None:
         """Nobody answered, not even the store."""
         endpoint = self.control.endpoint if self.control else None
         self.report.prints = self.report.prints or self.env.local_rank <= 1
-        self.report.finish(MISSING_RANK, f"rank {self.env.rank}@{self.host} in {place.stage}: the control store "
-                           f"at {endpoint} (rank 0) does not answer: stopped, dead, or cut off",
-                           "look at rank 0's process and host")
+        self.report.finish(
+            MISSING_RANK,
+            f"rank {self.env.rank}@{self.host} in {place.stage}: the control store "
+            f"at {endpoint} (rank 0) does not answer: stopped, dead, or cut off",
+            "look at rank 0's process and host",
+        )
         sys.stdout.flush()
         dump_stack(f"rank {self.env.rank}@{self.host}")
 
@@ -222,9 +261,21 @@ class Session:
             return
         self.watchdog.close()
         if self.monitor is not None:
-            bounded(lambda: self.control.monitor_client.first_to_put("collapse", {
-                "kind": "failed", "rc": rc, "reason": f"ended by {name}", "hint": "", "rank": self.env.rank,
-                "stage": self.watchdog.place.stage, "trace": None}), 1.0)
+            bounded(
+                lambda: self.control.monitor_client.first_to_put(
+                    "collapse",
+                    {
+                        "kind": "failed",
+                        "rc": rc,
+                        "reason": f"ended by {name}",
+                        "hint": "",
+                        "rank": self.env.rank,
+                        "stage": self.watchdog.place.stage,
+                        "trace": None,
+                    },
+                ),
+                1.0,
+            )
         self._end(rc, f"ended by {name}; what was measured until then is kept")
 
 
@@ -252,15 +303,19 @@ def local_rank_count(args: argparse.Namespace, env: RankEnv) -> int:
     return 1 if kind in ("cpu", "mps") else count_devices(kind)
 
 
-def run_probe(parser: ProbeParser, body: Body, argv: Optional[Sequence[str]] = None,
-              plan: Optional[Plan] = None) -> int:
+def run_probe(
+    parser: ProbeParser,
+    body: Body,
+    argv: Optional[Sequence[str]] = None,
+    plan: Optional[Plan] = None,
+) -> int:
     """The whole life of a tool's process. Returns only for --dry-run and for parents of local ranks."""
     words = list(sys.argv[1:] if argv is None else argv)
     args = parser.parse_args(words)
     try:
         env = detect_launch(os.environ)
         if args.dry_run:
-            for line in (plan(args, env) if plan else []):
+            for line in plan(args, env) if plan else []:
                 print(line)
             return OK
         count = local_rank_count(args, env)
@@ -269,7 +324,9 @@ def run_probe(parser: ProbeParser, body: Body, argv: Optional[Sequence[str]] = N
         session = Session(args, env, parser.tool, words)
     except ProbeFailure as failure:
         print(f"why: {failure.reason}" + (f"\nnext: {failure.hint}" if failure.hint else ""))
-        print(f"RESULT status={'error' if failure.rc == 2 else 'skipped'} rc={failure.rc} tool={parser.tool} json=none")
+        print(
+            f"RESULT status={'error' if failure.rc == 2 else 'skipped'} rc={failure.rc} tool={parser.tool} json=none"
+        )
         return exit_code(failure.rc, args.exit_zero)
     leave(session.run(body))
     return UNEXPECTED

@@ -11,9 +11,15 @@ from clusterprobe.device import load_torch
 def describe_software() -> Dict[str, Any]:
     """The report's `env`."""
     torch = load_torch()
-    return {"python": platform.python_version(), "torch": torch.__version__, "cuda": torch.version.cuda,
-            "rocm": getattr(torch.version, "hip", None), "os": platform.platform(),
-            "nccl": nccl_version(torch), "driver": driver_version()}
+    return {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "cuda": torch.version.cuda,
+        "rocm": getattr(torch.version, "hip", None),
+        "os": platform.platform(),
+        "nccl": nccl_version(torch),
+        "driver": driver_version(),
+    }
 
 
 def nccl_version(torch: Any) -> Optional[str]:

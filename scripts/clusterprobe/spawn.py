@@ -18,7 +18,9 @@ from typing import List, Sequence
 from clusterprobe.exits import UNEXPECTED, worst_exit
 from clusterprobe.launch import SPAWNED, RankEnv
 
-SETTLE = 30.0  # seconds that the other ranks have to end by themselves after the first one ended badly
+SETTLE = (
+    30.0  # seconds that the other ranks have to end by themselves after the first one ended badly
+)
 
 
 def free_port() -> int:
@@ -39,10 +41,13 @@ def child_environment(env: RankEnv, local: int, count: int, port: int) -> dict:
     values = dict(os.environ)
     several = env.world_size > 1  # a pod of several: the variables give the master
     values.update(
-        RANK=str(env.rank + local), WORLD_SIZE=str(env.world_size if several else count),
-        LOCAL_RANK=str(local), LOCAL_WORLD_SIZE=str(count),
+        RANK=str(env.rank + local),
+        WORLD_SIZE=str(env.world_size if several else count),
+        LOCAL_RANK=str(local),
+        LOCAL_WORLD_SIZE=str(count),
         MASTER_ADDR=(env.master_addr or "127.0.0.1") if several else "127.0.0.1",
-        MASTER_PORT=str(env.master_port or 29500) if several else str(port))
+        MASTER_PORT=str(env.master_port or 29500) if several else str(port),
+    )
     values[SPAWNED] = "1"
     return values
 
@@ -52,8 +57,10 @@ def spawn_ranks(env: RankEnv, count: int, words: Sequence[str]) -> int:
     port = free_port()
     whole = replace(env, world_size=max(env.world_size, 1))
     command = own_command(words)
-    children = [subprocess.Popen(command, env=child_environment(whole, local, count, port))
-                for local in range(count)]
+    children = [
+        subprocess.Popen(command, env=child_environment(whole, local, count, port))
+        for local in range(count)
+    ]
 
     def forward(signum: int, frame: object) -> None:
         for child in children:
@@ -75,4 +82,8 @@ def spawn_ranks(env: RankEnv, count: int, words: Sequence[str]) -> int:
                     child.kill()
             deadline = float("inf")
     codes = [child.returncode for child in children]
-    return worst_exit(code if code >= 0 else UNEXPECTED for code in codes if code >= 0 or all(c < 0 for c in codes))
+    return worst_exit(
+        code if code >= 0 else UNEXPECTED
+        for code in codes
+        if code >= 0 or all(c < 0 for c in codes)
+    )

@@ -40,7 +40,9 @@ class StageTable:
         self.local_failure: Optional[ProbeFailure] = None
         self.warned = 0
 
-    def local(self, number: int, name: str, work: Callable[[], str], limit: Optional[float] = None) -> None:
+    def local(
+        self, number: int, name: str, work: Callable[[], str], limit: Optional[float] = None
+    ) -> None:
         """A stage before the store: a failure is kept until the ranks can tell each other."""
         start = time.monotonic()
         with self.session.stage(f"[{number}] {name}", limit):
@@ -51,15 +53,23 @@ class StageTable:
                 detail, status = failure.reason, "fail"
         self._print(number, name, status, time.monotonic() - start, detail)
 
-    def shared(self, number: int, name: str, work: Callable[[], Outcome], judge: Optional[Judge] = None,
-               limit: Optional[float] = None) -> None:
+    def shared(
+        self,
+        number: int,
+        name: str,
+        work: Callable[[], Outcome],
+        judge: Optional[Judge] = None,
+        limit: Optional[float] = None,
+    ) -> None:
         """A stage of all ranks: gather the outcomes, print, and end together when one failed."""
         start = time.monotonic()
         with self.session.stage(f"[{number}] {name}", limit):
             try:
                 outcome = work()
             except ProbeFailure as failure:
-                if failure.named or self.session.control is None:  # it is about all ranks, or nobody can be told
+                if (
+                    failure.named or self.session.control is None
+                ):  # it is about all ranks, or nobody can be told
                     self._print(number, name, "fail", time.monotonic() - start, failure.reason)
                     raise
                 outcome = Outcome(failure.reason, None, failure.rc, failure.reason, failure.hint)
@@ -70,14 +80,24 @@ class StageTable:
                 self._judge(number, name, time.monotonic() - start, outcome, records, judge)
             control.from_rank0(f"stage/{number}", True, patience)
 
-    def _judge(self, number: int, name: str, seconds: float, mine: Outcome, records: Dict[int, Dict[str, Any]],
-               judge: Optional[Judge]) -> None:
+    def _judge(
+        self,
+        number: int,
+        name: str,
+        seconds: float,
+        mine: Outcome,
+        records: Dict[int, Dict[str, Any]],
+        judge: Optional[Judge],
+    ) -> None:
         failure = merge_failures(self.session.control.census, records)
         if failure:
             self._print(number, name, "fail", seconds, failure.reason)
             raise failure
-        detail, warnings = judge({rank: record["v"] for rank, record in records.items()}) if judge else (
-            mine.detail, [])
+        detail, warnings = (
+            judge({rank: record["v"] for rank, record in records.items()})
+            if judge
+            else (mine.detail, [])
+        )
         self._print(number, name, "warn" if warnings else "ok", seconds, detail)
         for text in warnings:
             self.warned += 1
@@ -86,8 +106,16 @@ class StageTable:
     def _print(self, number: int, name: str, status: str, seconds: float, detail: str) -> None:
         report = self.session.report
         report.line(f"[{number}] {name:<14} {status:<5} {seconds:6.2f} s  {detail}")
-        report.add("stages", {"stage": name, "number": number, "status": status,
-                              "seconds": round(seconds, 6), "detail": detail})
+        report.add(
+            "stages",
+            {
+                "stage": name,
+                "number": number,
+                "status": status,
+                "seconds": round(seconds, 6),
+                "detail": detail,
+            },
+        )
 
 
 def merge_failures(census: Any, records: Dict[int, Dict[str, Any]]) -> Optional[ProbeFailure]:
@@ -99,7 +127,9 @@ def merge_failures(census: Any, records: Dict[int, Dict[str, Any]]) -> Optional[
     if not groups:
         return None
     rc = worst_exit(record["rc"] for record in records.values())
-    ordered = sorted(groups.items(), key=lambda item: (records[item[1][0]]["rc"] != rc, -len(item[1])))
+    ordered = sorted(
+        groups.items(), key=lambda item: (records[item[1][0]]["rc"] != rc, -len(item[1]))
+    )
     text = "; ".join(f"{census.names(ranks, 4)}: {why}" for (why, _), ranks in ordered[:3])
     more = f"; and {len(ordered) - 3} other reasons" if len(ordered) > 3 else ""
     return ProbeFailure(rc, text + more, ordered[0][0][1], named=True)

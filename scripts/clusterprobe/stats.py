@@ -38,11 +38,19 @@ class Summary:
     @property
     def half_width(self) -> float:
         """Half of the interval, relative to the median: the precision reached."""
-        return (self.interval.high - self.interval.low) / 2 / self.median if self.median else math.inf
+        return (
+            (self.interval.high - self.interval.low) / 2 / self.median if self.median else math.inf
+        )
 
     def as_json(self) -> Dict[str, object]:
-        return {"median": self.median, "p99": self.p99, "min": self.minimum, "max": self.maximum,
-                "ci": [self.interval.low, self.interval.high], "count": self.count}
+        return {
+            "median": self.median,
+            "p99": self.p99,
+            "min": self.minimum,
+            "max": self.maximum,
+            "ci": [self.interval.low, self.interval.high],
+            "count": self.count,
+        }
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
@@ -65,8 +73,10 @@ def binomial_below(n: int, k: int) -> float:
     if k < 0:
         return 0.0
     half = n * math.log(2.0)
-    terms = (math.lgamma(n + 1) - math.lgamma(i + 1) - math.lgamma(n - i + 1) - half
-             for i in range(min(k, n) + 1))
+    terms = (
+        math.lgamma(n + 1) - math.lgamma(i + 1) - math.lgamma(n - i + 1) - half
+        for i in range(min(k, n) + 1)
+    )
     return min(1.0, sum(math.exp(term) for term in terms))
 
 
@@ -93,12 +103,15 @@ def _normal_quantile(p: float) -> float:
     low, high = 0.0, 10.0
     while high - low > 1e-9:
         middle = (low + high) / 2
-        low, high = (middle, high) if 0.5 * (1 + math.erf(middle / math.sqrt(2))) < p else (low, middle)
+        low, high = (
+            (middle, high) if 0.5 * (1 + math.erf(middle / math.sqrt(2))) < p else (low, middle)
+        )
     return low
 
 
-def bootstrap_interval(values: Sequence[float], confidence: float = 0.95, rounds: int = 1000,
-                       seed: int = 0) -> Interval:
+def bootstrap_interval(
+    values: Sequence[float], confidence: float = 0.95, rounds: int = 1000, seed: int = 0
+) -> Interval:
     """Percentile bootstrap of the median, for small samples where order statistics are too wide."""
     if not values:
         raise ValueError("no values")
@@ -109,8 +122,14 @@ def bootstrap_interval(values: Sequence[float], confidence: float = 0.95, rounds
 
 
 def summary_of(values: Sequence[float]) -> Summary:
-    return Summary(len(values), median(values), percentile(values, 99.0), min(values), max(values),
-                   median_interval(values))
+    return Summary(
+        len(values),
+        median(values),
+        percentile(values, 99.0),
+        min(values),
+        max(values),
+        median_interval(values),
+    )
 
 
 def robust_scores(values: Sequence[float], relative_floor: float = 0.02) -> List[float]:
@@ -126,16 +145,23 @@ def robust_scores(values: Sequence[float], relative_floor: float = 0.02) -> List
     return [(value - centre) / scale if scale else 0.0 for value in values]
 
 
-def odd_ones(values: Sequence[float], threshold: float = 3.5, relative_floor: float = 0.02,
-             side: str = "both") -> List[Tuple[int, float]]:
+def odd_ones(
+    values: Sequence[float],
+    threshold: float = 3.5,
+    relative_floor: float = 0.02,
+    side: str = "both",
+) -> List[Tuple[int, float]]:
     """(index, score) of values that stand apart, worst first; `side` is low, high or both.
 
     Fewer than three values have no majority, so nothing is odd among them.
     """
     if len(values) < 3:
         return []
-    found = [(index, score) for index, score in enumerate(robust_scores(values, relative_floor))
-             if (side != "high" and score < -threshold) or (side != "low" and score > threshold)]
+    found = [
+        (index, score)
+        for index, score in enumerate(robust_scores(values, relative_floor))
+        if (side != "high" and score < -threshold) or (side != "low" and score > threshold)
+    ]
     return sorted(found, key=lambda pair: -abs(pair[1]))
 
 

@@ -34,7 +34,7 @@ def encode_record(value: Any) -> str:
 
 
 def shards(ranks: Sequence[int], size: int = SHARD) -> List[List[int]]:
-    return [list(ranks[at:at + size]) for at in range(0, len(ranks), size)]
+    return [list(ranks[at : at + size]) for at in range(0, len(ranks), size)]
 
 
 class StoreClient:
@@ -61,7 +61,10 @@ class StoreClient:
     def take(self, keys: Sequence[str]) -> List[Any]:
         """Values of keys that exist."""
         with self._lock:
-            return [json.loads(raw) for raw in self.store.multi_get([self._prefix + key for key in keys])]
+            return [
+                json.loads(raw)
+                for raw in self.store.multi_get([self._prefix + key for key in keys])
+            ]
 
     def look(self, key: str) -> Any:
         """The value, or None when nobody wrote it yet. Never waits."""
@@ -107,8 +110,13 @@ def report_in(client: StoreClient, name: str, rank: int, record: Any) -> None:
     client.count(f"{name}/n", 1)
 
 
-def collect_records(client: StoreClient, name: str, world: int, limit: float,
-                    watch: Optional[Callable[[float, int, List[int]], None]] = None) -> Dict[int, Any]:
+def collect_records(
+    client: StoreClient,
+    name: str,
+    world: int,
+    limit: float,
+    watch: Optional[Callable[[float, int, List[int]], None]] = None,
+) -> Dict[int, Any]:
     """Wait until all ranks reported in or the time is up; returns what is there then.
 
     `watch(seconds, count, missing)` hears about once a second; `missing` is empty while it would be long.
@@ -133,7 +141,9 @@ def missing_ranks(client: StoreClient, name: str, world: int) -> List[int]:
     return absent
 
 
-def open_stores(env: RankEnv, endpoint: Endpoint, limit: float, prefix: str) -> Tuple[Any, List[StoreClient]]:
+def open_stores(
+    env: RankEnv, endpoint: Endpoint, limit: float, prefix: str
+) -> Tuple[Any, List[StoreClient]]:
     """(server or None, two clients: for the main thread and for the monitor)."""
     load_torch()
     import torch.distributed as dist
@@ -142,10 +152,19 @@ def open_stores(env: RankEnv, endpoint: Endpoint, limit: float, prefix: str) -> 
     if env.rank == 0 and not env.agent_store:
         taken = port_is_taken(endpoint)
         if taken:
-            raise ProbeFailure(CANNOT_RUN, f"port {endpoint.port} can't be opened on rank 0's host ({taken})",
-                               "set MASTER_PORT to a free port; `ss -ltnp` shows who holds this one")
-        server = dist.TCPStore(endpoint.address, endpoint.port, None, True, wait_for_workers=False,
-                               timeout=timedelta(seconds=limit))
+            raise ProbeFailure(
+                CANNOT_RUN,
+                f"port {endpoint.port} can't be opened on rank 0's host ({taken})",
+                "set MASTER_PORT to a free port; `ss -ltnp` shows who holds this one",
+            )
+        server = dist.TCPStore(
+            endpoint.address,
+            endpoint.port,
+            None,
+            True,
+            wait_for_workers=False,
+            timeout=timedelta(seconds=limit),
+        )
     else:
         wait_for_listener(endpoint, limit, "the launcher's agent" if env.agent_store else "rank 0")
     clients = [StoreClient(_connect(dist, endpoint, limit), prefix) for _ in range(2)]
@@ -160,8 +179,16 @@ def _connect(dist: Any, endpoint: Endpoint, limit: float) -> Any:
 
     def attempt() -> None:
         try:
-            answer.append(dist.TCPStore(endpoint.address, endpoint.port, None, False, wait_for_workers=False,
-                                        timeout=timedelta(seconds=limit)))
+            answer.append(
+                dist.TCPStore(
+                    endpoint.address,
+                    endpoint.port,
+                    None,
+                    False,
+                    wait_for_workers=False,
+                    timeout=timedelta(seconds=limit),
+                )
+            )
         except (RuntimeError, ValueError) as error:
             answer.append(error)
 
@@ -174,8 +201,12 @@ def _connect(dist: Any, endpoint: Endpoint, limit: float) -> Any:
 
 
 def foreign_listener(endpoint: Endpoint) -> ProbeFailure:
-    return ProbeFailure(CANNOT_RUN, f"port {endpoint.port} on {endpoint.host} answers, but not as this run's store: "
-                        "another program holds it", "set MASTER_PORT to a free port")
+    return ProbeFailure(
+        CANNOT_RUN,
+        f"port {endpoint.port} on {endpoint.host} answers, but not as this run's store: "
+        "another program holds it",
+        "set MASTER_PORT to a free port",
+    )
 
 
 def expect_greeting(client: StoreClient, env: RankEnv, endpoint: Endpoint, limit: float) -> None:
@@ -184,18 +215,33 @@ def expect_greeting(client: StoreClient, env: RankEnv, endpoint: Endpoint, limit
     while not client.has(["hello"]):
         if time.monotonic() > end:
             if env.agent_store:
-                raise ProbeFailure(MISSING_RANK, f"rank 0 did not join the store at {endpoint} in time",
-                                   "look at the log of rank 0's host")
+                raise ProbeFailure(
+                    MISSING_RANK,
+                    f"rank 0 did not join the store at {endpoint} in time",
+                    "look at the log of rank 0's host",
+                )
             raise foreign_listener(endpoint)
         time.sleep(POLL)
     told = client.look("hello")["world"]
     if told != env.world_size:
-        raise ProbeFailure(CANNOT_RUN, f"rank 0 counts {told} ranks, rank {env.rank} counts {env.world_size}",
-                           "start all ranks with the same WORLD_SIZE")
+        raise ProbeFailure(
+            CANNOT_RUN,
+            f"rank 0 counts {told} ranks, rank {env.rank} counts {env.world_size}",
+            "start all ranks with the same WORLD_SIZE",
+        )
 
 
 def answer_roll_call(client: StoreClient, rank: int, place: StagePlace) -> None:
     """Say that this process lives and where its main thread is."""
-    report_in(client, "roll", rank, {
-        "stage": place.stage, "step": place.step, "count": place.count,
-        "seconds": round(time.monotonic() - place.since, 1), "stack": main_stack()})
+    report_in(
+        client,
+        "roll",
+        rank,
+        {
+            "stage": place.stage,
+            "step": place.step,
+            "count": place.count,
+            "seconds": round(time.monotonic() - place.since, 1),
+            "stack": main_stack(),
+        },
+    )

@@ -62,7 +62,9 @@ def replace_file(path: str, text: str) -> None:
 def claim_file(wanted: str, text: str) -> Tuple[Optional[str], List[str]]:
     """Write the stub where wanted, else in the temporary folder. Returns (path or None, warnings)."""
     warnings: List[str] = []
-    fallback = os.path.join(tempfile.gettempdir(), f"{os.path.basename(wanted) or 'report.json'}.{os.getpid()}")
+    fallback = os.path.join(
+        tempfile.gettempdir(), f"{os.path.basename(wanted) or 'report.json'}.{os.getpid()}"
+    )
     for path in (wanted, fallback):
         try:
             replace_file(path, text)

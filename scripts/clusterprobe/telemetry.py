@@ -19,8 +19,14 @@ NVML_LIBRARY = "libnvidia-ml.so.1"
 CLOCK_SM, CLOCK_MEMORY = 1, 2
 # Bits of nvmlDeviceGetCurrentClocksEventReasons that hold a clock down.
 THROTTLE_BITS: Dict[int, str] = {
-    0x4: "power cap", 0x8: "hardware slowdown", 0x10: "sync boost", 0x20: "software thermal",
-    0x40: "hardware thermal", 0x80: "power brake", 0x2: "application clocks", 0x1: "idle",
+    0x4: "power cap",
+    0x8: "hardware slowdown",
+    0x10: "sync boost",
+    0x20: "software thermal",
+    0x40: "hardware thermal",
+    0x80: "power brake",
+    0x2: "application clocks",
+    0x1: "idle",
     0x100: "display clock",
 }
 
@@ -65,12 +71,18 @@ class NvmlSource:
     def sample(self) -> Optional[Sample]:
         reasons = ctypes.c_ulonglong()
         call = getattr(self._library, "nvmlDeviceGetCurrentClocksThrottleReasons", None)
-        throttle = reasons.value if call and call(self._handle, ctypes.byref(reasons)) == 0 else None
+        throttle = (
+            reasons.value if call and call(self._handle, ctypes.byref(reasons)) == 0 else None
+        )
         power = self._number("nvmlDeviceGetPowerUsage")
         return Sample(
-            time.monotonic(), self._number("nvmlDeviceGetClockInfo", CLOCK_SM),
-            self._number("nvmlDeviceGetClockInfo", CLOCK_MEMORY), None if power is None else power / 1000.0,
-            self._number("nvmlDeviceGetTemperature", 0), throttle)
+            time.monotonic(),
+            self._number("nvmlDeviceGetClockInfo", CLOCK_SM),
+            self._number("nvmlDeviceGetClockInfo", CLOCK_MEMORY),
+            None if power is None else power / 1000.0,
+            self._number("nvmlDeviceGetTemperature", 0),
+            throttle,
+        )
 
     def power_limit_w(self) -> Optional[float]:
         limit = self._number("nvmlDeviceGetEnforcedPowerLimit")
@@ -118,7 +130,9 @@ def nvml_text(function: str) -> Optional[str]:
 class RecordedSource:
     """Replays recorded samples: each call gives the next one, stamped with the current time."""
 
-    def __init__(self, samples: Sequence[Mapping[str, Any]], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, samples: Sequence[Mapping[str, Any]], clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._left = list(samples)
         self._clock = clock
 
@@ -173,13 +187,27 @@ def summarize_samples(samples: Sequence[Sample]) -> TelemetrySummary:
         return sum(values) / len(values) if values else None
 
     masks = [one.throttle for one in samples if one.throttle is not None]
-    shares = {name: sum(1 for mask in masks if mask & bit) / len(masks)
-              for bit, name in THROTTLE_BITS.items() if any(mask & bit for mask in masks)} if masks else None
+    shares = (
+        {
+            name: sum(1 for mask in masks if mask & bit) / len(masks)
+            for bit, name in THROTTLE_BITS.items()
+            if any(mask & bit for mask in masks)
+        }
+        if masks
+        else None
+    )
     clocks, power = known("sm_mhz"), known("power_w")
     return TelemetrySummary(
-        len(samples), mean("sm_mhz"), min(clocks) if clocks else None, max(clocks) if clocks else None,
-        mean("memory_mhz"), mean("power_w"), max(power) if power else None,
-        median(known("temperature_c")) if known("temperature_c") else None, shares)
+        len(samples),
+        mean("sm_mhz"),
+        min(clocks) if clocks else None,
+        max(clocks) if clocks else None,
+        mean("memory_mhz"),
+        mean("power_w"),
+        max(power) if power else None,
+        median(known("temperature_c")) if known("temperature_c") else None,
+        shares,
+    )
 
 
 def throttle_text(summary: TelemetrySummary) -> str:
@@ -190,8 +218,11 @@ def throttle_text(summary: TelemetrySummary) -> str:
     return ", ".join(f"{name} {share:.0%}" for name, share in named.items()) or "none"
 
 
-def open_telemetry(uuid: Optional[str], recorded: Optional[Sequence[Mapping[str, Any]]] = None,
-                   interval: float = 0.05) -> Telemetry:
+def open_telemetry(
+    uuid: Optional[str],
+    recorded: Optional[Sequence[Mapping[str, Any]]] = None,
+    interval: float = 0.05,
+) -> Telemetry:
     """Telemetry for a device, from NVML or from a recording."""
     source = RecordedSource(recorded) if recorded is not None else open_nvml(uuid)
     return Telemetry(source, interval)

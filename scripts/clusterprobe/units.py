@@ -64,7 +64,12 @@ def format_time(seconds: Optional[float]) -> str:
     """`850 ns`, `12.3 us`, `4.56 ms`, `7.89 s`, `12 min`."""
     if seconds is None:
         return "-"
-    for limit, factor, unit in ((1e-6, 1e9, "ns"), (1e-3, 1e6, "us"), (1.0, 1e3, "ms"), (600.0, 1, "s")):
+    for limit, factor, unit in (
+        (1e-6, 1e9, "ns"),
+        (1e-3, 1e6, "us"),
+        (1.0, 1e3, "ms"),
+        (600.0, 1, "s"),
+    ):
         if abs(seconds) < limit:
             return f"{three_digits(seconds * factor)} {unit}"
     return f"{seconds / 60:.0f} min"

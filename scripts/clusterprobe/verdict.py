@@ -25,47 +25,72 @@ def monitor_interval(world: int) -> float:
     return max(0.2, world / 8000.0)
 
 
-def judge_roll_call(census: Census, roll: Dict[int, Dict[str, Any]], cause: Dict[str, Any]) -> Dict[str, Any]:
+def judge_roll_call(
+    census: Census, roll: Dict[int, Dict[str, Any]], cause: Dict[str, Any]
+) -> Dict[str, Any]:
     """The verdict from the answers. `cause` is the first failure reported: rank, rc, reason, kind."""
     world = census.env.world_size
     silent = [rank for rank in range(world) if rank not in roll]
     never = [rank for rank in silent if rank not in census.records]
     where = cause.get("stage") or "the run"
-    verdict = {"rc": MISSING_RANK, "culprits": silent[:64], "silent": len(silent), "trace": cause.get("trace"), "hint": ""}
+    verdict = {
+        "rc": MISSING_RANK,
+        "culprits": silent[:64],
+        "silent": len(silent),
+        "trace": cause.get("trace"),
+        "hint": "",
+    }
     if never:
-        verdict["reason"] = (f"{where}: {census.names(never)} never reached the store; "
-                             f"{len(census.records):,} of {world:,} ranks are here")
+        verdict["reason"] = (
+            f"{where}: {census.names(never)} never reached the store; "
+            f"{len(census.records):,} of {world:,} ranks are here"
+        )
         verdict["hint"] = "look at the launcher's log of that host"
     elif silent:
-        verdict["reason"] = (f"{where}: {census.names(silent)} did not answer the roll call: "
-                             "stopped, dead, or cut off from the store")
-        verdict["hint"] = "on that host look for the process (state T is stopped), the kernel log and OOM kills"
+        verdict["reason"] = (
+            f"{where}: {census.names(silent)} did not answer the roll call: "
+            "stopped, dead, or cut off from the store"
+        )
+        verdict["hint"] = (
+            "on that host look for the process (state T is stopped), the kernel log and OOM kills"
+        )
     else:
         verdict.update(_judge_places(census, roll, cause, where))
     return verdict
 
 
-def _judge_places(census: Census, roll: Dict[int, Dict[str, Any]], cause: Dict[str, Any],
-                  where: str) -> Dict[str, Any]:
+def _judge_places(
+    census: Census, roll: Dict[int, Dict[str, Any]], cause: Dict[str, Any], where: str
+) -> Dict[str, Any]:
     """All ranks live: who is behind the others?"""
     if cause.get("kind") != "timeout":
-        return {"rc": cause["rc"], "culprits": [cause["rank"]], "hint": cause.get("hint", ""),
-                "reason": f"{census.name(cause['rank'])}: {cause['reason']}"}
+        return {
+            "rc": cause["rc"],
+            "culprits": [cause["rank"]],
+            "hint": cause.get("hint", ""),
+            "reason": f"{census.name(cause['rank'])}: {cause['reason']}",
+        }
     furthest = max(answer["count"] for answer in roll.values())
     behind = sorted(rank for rank, answer in roll.items() if answer["count"] < furthest)
     if not behind:
         place = next(iter(roll.values()))
         step = f" ({place['step']})" if place["step"] else ""
-        return {"culprits": [], "hint": "the transport is stuck, not one rank; rerun with NCCL_DEBUG=INFO, and "
-                "with NCCL_P2P_DISABLE=1 or NCCL_IB_DISABLE=1 to find which path",
-                "reason": f"{where}{step}: all {len(roll):,} ranks wait inside the same step"}
+        return {
+            "culprits": [],
+            "hint": "the transport is stuck, not one rank; rerun with NCCL_DEBUG=INFO, and "
+            "with NCCL_P2P_DISABLE=1 or NCCL_IB_DISABLE=1 to find which path",
+            "reason": f"{where}{step}: all {len(roll):,} ranks wait inside the same step",
+        }
     slowest = min(roll[rank]["count"] for rank in behind)
     last = [rank for rank in behind if roll[rank]["count"] == slowest]
     answer = roll[last[0]]
     at = f"{answer['stage']}{', ' + answer['step'] if answer['step'] else ''}"
     stack = answer["stack"][-1] if answer.get("stack") else "?"
-    return {"culprits": last[:64], "hint": f"its stack ends in {stack}",
-            "reason": f"{where}: {census.names(last)} fell behind, for {answer['seconds']:g} s in {at}"}
+    return {
+        "culprits": last[:64],
+        "hint": f"its stack ends in {stack}",
+        "reason": f"{where}: {census.names(last)} fell behind, for {answer['seconds']:g} s in {at}",
+    }
 
 
 class Monitor:
@@ -74,9 +99,14 @@ class Monitor:
     `on_verdict(verdict, judged_here)` writes the report and ends the process.
     """
 
-    def __init__(self, client: StoreClient, env: RankEnv, place: StagePlace,
-                 on_verdict: Callable[[Dict[str, Any], bool], None],
-                 on_lost: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        client: StoreClient,
+        env: RankEnv,
+        place: StagePlace,
+        on_verdict: Callable[[Dict[str, Any], bool], None],
+        on_lost: Callable[[str], None],
+    ) -> None:
         self._client = client
         self._env = env
         self._place = place
@@ -98,10 +128,19 @@ class Monitor:
                     self._on_lost(str(error).splitlines()[0])
                 return
 
-    def collapse(self, kind: str, rc: int, reason: str, hint: str = "", trace: Optional[List[str]] = None) -> None:
+    def collapse(
+        self, kind: str, rc: int, reason: str, hint: str = "", trace: Optional[List[str]] = None
+    ) -> None:
         """Report a failure of this rank (kind failed, judged, communication, timeout) and end with the others."""
-        cause = {"kind": kind, "rc": rc, "reason": reason, "hint": hint, "rank": self._env.rank,
-                 "stage": self._place.stage, "trace": trace}
+        cause = {
+            "kind": kind,
+            "rc": rc,
+            "reason": reason,
+            "hint": hint,
+            "rank": self._env.rank,
+            "stage": self._place.stage,
+            "trace": trace,
+        }
         self._client.first_to_put("collapse", cause)
         self.end_together()
 
@@ -123,10 +162,17 @@ class Monitor:
         census = read_census(self._client, self._env)
         if known:
             who = "" if cause["kind"] == "judged" else f"{census.name(cause['rank'])}: "
-            verdict = {"rc": cause["rc"], "reason": who + cause["reason"], "hint": cause["hint"],
-                       "culprits": [], "trace": cause["trace"]}
+            verdict = {
+                "rc": cause["rc"],
+                "reason": who + cause["reason"],
+                "hint": cause["hint"],
+                "culprits": [],
+                "trace": cause["trace"],
+            }
         else:
-            verdict = judge_roll_call(census, read_records(self._client, "roll", range(world)), cause)
+            verdict = judge_roll_call(
+                census, read_records(self._client, "roll", range(world)), cause
+            )
         verdict["judge"] = self._env.rank
         if not self._client.first_to_put("verdict", verdict):
             return self._client.look("verdict")

@@ -25,8 +25,23 @@ sys.path.insert(0, str(SCRIPTS))
 
 GPU_TEST = SCRIPTS / "torch-distributed-gpu-test.py"
 # Launchers' variables of the machine that runs the tests must not leak into the worlds under test.
-LEAKY = ("RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "SLURM_", "OMPI_", "PMI", "MPI_", "MV2_", "PET_",
-         "TORCHELASTIC_", "GROUP_RANK", "GLOO_", "NCCL_", "CLUSTERPROBE_")
+LEAKY = (
+    "RANK",
+    "WORLD_SIZE",
+    "LOCAL_",
+    "MASTER_",
+    "SLURM_",
+    "OMPI_",
+    "PMI",
+    "MPI_",
+    "MV2_",
+    "PET_",
+    "TORCHELASTIC_",
+    "GROUP_RANK",
+    "GLOO_",
+    "NCCL_",
+    "CLUSTERPROBE_",
+)
 
 
 def clean_environment(**more: str) -> dict[str, str]:
@@ -89,19 +104,35 @@ class World:
     ranks: dict[int, subprocess.Popen] = field(default_factory=dict)
     started: float = field(default_factory=time.monotonic)
 
-    def start(self, script: Path, *options: str, only: Sequence[int] | None = None,
-              each: Mapping[int, Mapping[str, str]] | None = None,
-              words: Mapping[int, Sequence[str]] | None = None, local_size: int | None = None) -> World:
+    def start(
+        self,
+        script: Path,
+        *options: str,
+        only: Sequence[int] | None = None,
+        each: Mapping[int, Mapping[str, str]] | None = None,
+        words: Mapping[int, Sequence[str]] | None = None,
+        local_size: int | None = None,
+    ) -> World:
         for rank in only if only is not None else range(self.size):
             env = clean_environment(
-                RANK=str(rank), WORLD_SIZE=str(self.size), LOCAL_RANK=str(rank % (local_size or self.size)),
-                LOCAL_WORLD_SIZE=str(local_size or self.size), MASTER_ADDR=self.address,
-                MASTER_PORT=str(self.port))
+                RANK=str(rank),
+                WORLD_SIZE=str(self.size),
+                LOCAL_RANK=str(rank % (local_size or self.size)),
+                LOCAL_WORLD_SIZE=str(local_size or self.size),
+                MASTER_ADDR=self.address,
+                MASTER_PORT=str(self.port),
+            )
             env.update((each or {}).get(rank, {}))
             command = [self.python, str(script), *((words or {}).get(rank) or options)]
             self.ranks[rank] = subprocess.Popen(
-                command, env=env, cwd=self.folder, text=True, start_new_session=True,
-                stdout=(self.folder / f"out{rank}").open("w"), stderr=(self.folder / f"err{rank}").open("w"))
+                command,
+                env=env,
+                cwd=self.folder,
+                text=True,
+                start_new_session=True,
+                stdout=(self.folder / f"out{rank}").open("w"),
+                stderr=(self.folder / f"err{rank}").open("w"),
+            )
         return self
 
     def text(self, rank: int) -> str:
@@ -111,8 +142,12 @@ class World:
         """Until the rank printed something."""
         end = time.monotonic() + limit
         while words not in self.text(rank):
-            assert time.monotonic() < end, f"rank {rank} never printed {words!r}:\n{self.text(rank)}"
-            assert self.ranks[rank].poll() is None, f"rank {rank} ended:\n{self.text(rank)}\n{self.errors(rank)}"
+            assert time.monotonic() < end, (
+                f"rank {rank} never printed {words!r}:\n{self.text(rank)}"
+            )
+            assert self.ranks[rank].poll() is None, (
+                f"rank {rank} ended:\n{self.text(rank)}\n{self.errors(rank)}"
+            )
             time.sleep(0.1)
 
     def errors(self, rank: int) -> str:
@@ -131,7 +166,9 @@ class World:
             try:
                 rc = child.wait(max(0.1, end - time.monotonic()))
             except subprocess.TimeoutExpired:
-                pytest.fail(f"rank {rank} still runs after {limit} s:\n{self.text(rank)}\n{self.errors(rank)}")
+                pytest.fail(
+                    f"rank {rank} still runs after {limit} s:\n{self.text(rank)}\n{self.errors(rank)}"
+                )
             ended[rank] = Ended(rc, self.text(rank), self.errors(rank))
         return ended
 
@@ -161,8 +198,14 @@ def run_tool(torch_python: str, tmp_path: Path):
     """Run a tool to its end in a clean environment; returns `Ended`."""
 
     def run(*command: str, limit: float = 120, **env: str) -> Ended:
-        done = subprocess.run([torch_python, *map(str, command)], env=clean_environment(**env), cwd=tmp_path,
-                              capture_output=True, text=True, timeout=limit)
+        done = subprocess.run(
+            [torch_python, *map(str, command)],
+            env=clean_environment(**env),
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=limit,
+        )
         return Ended(done.returncode, done.stdout, done.stderr)
 
     return run

@@ -3,23 +3,59 @@
 from __future__ import annotations
 
 import pytest
+
 from clusterprobe.exits import CANNOT_RUN, ProbeFailure
 from clusterprobe.launch import RankEnv, derived_port, detect_launch, expected_host
 
-TORCHRUN = {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4", "GROUP_RANK": "1",
-            "MASTER_ADDR": "n1", "MASTER_PORT": "29500", "TORCHELASTIC_RUN_ID": "j7",
-            "TORCHELASTIC_USE_AGENT_STORE": "True"}
-SALLOC = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n[1-2]", "SLURM_NNODES": "2", "SLURM_NTASKS": "8"}
-SRUN = {**SALLOC, "SLURM_PROCID": "5", "SLURM_LOCALID": "1", "SLURM_NODEID": "1", "SLURM_STEP_NUM_TASKS": "8",
-        "SLURM_STEP_NODELIST": "n[1-2]", "SLURM_STEP_TASKS_PER_NODE": "4(x2)", "SLURM_STEP_ID": "0"}
+TORCHRUN = {
+    "RANK": "5",
+    "WORLD_SIZE": "8",
+    "LOCAL_RANK": "1",
+    "LOCAL_WORLD_SIZE": "4",
+    "GROUP_RANK": "1",
+    "MASTER_ADDR": "n1",
+    "MASTER_PORT": "29500",
+    "TORCHELASTIC_RUN_ID": "j7",
+    "TORCHELASTIC_USE_AGENT_STORE": "True",
+}
+SALLOC = {
+    "SLURM_JOB_ID": "7",
+    "SLURM_JOB_NODELIST": "n[1-2]",
+    "SLURM_NNODES": "2",
+    "SLURM_NTASKS": "8",
+}
+SRUN = {
+    **SALLOC,
+    "SLURM_PROCID": "5",
+    "SLURM_LOCALID": "1",
+    "SLURM_NODEID": "1",
+    "SLURM_STEP_NUM_TASKS": "8",
+    "SLURM_STEP_NODELIST": "n[1-2]",
+    "SLURM_STEP_TASKS_PER_NODE": "4(x2)",
+    "SLURM_STEP_ID": "0",
+}
 BATCH = {**SALLOC, "SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NODEID": "0"}
-OPENMPI = {"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_LOCAL_RANK": "1",
-           "OMPI_COMM_WORLD_LOCAL_SIZE": "2", "PMIX_NAMESPACE": "123"}
+OPENMPI = {
+    "OMPI_COMM_WORLD_RANK": "3",
+    "OMPI_COMM_WORLD_SIZE": "4",
+    "OMPI_COMM_WORLD_LOCAL_RANK": "1",
+    "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
+    "PMIX_NAMESPACE": "123",
+}
 MPICH = {"PMI_RANK": "3", "PMI_SIZE": "4", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2"}
-MVAPICH = {"MV2_COMM_WORLD_RANK": "3", "MV2_COMM_WORLD_SIZE": "4", "MV2_COMM_WORLD_LOCAL_RANK": "1",
-           "MV2_COMM_WORLD_LOCAL_SIZE": "2"}
-PET = {"PET_NNODES": "2", "PET_NODE_RANK": "1", "PET_NPROC_PER_NODE": "4", "PET_MASTER_ADDR": "job-master-0",
-       "PET_MASTER_PORT": "23456"}
+MVAPICH = {
+    "MV2_COMM_WORLD_RANK": "3",
+    "MV2_COMM_WORLD_SIZE": "4",
+    "MV2_COMM_WORLD_LOCAL_RANK": "1",
+    "MV2_COMM_WORLD_LOCAL_SIZE": "2",
+}
+PET = {
+    "PET_NNODES": "2",
+    "PET_NODE_RANK": "1",
+    "PET_NPROC_PER_NODE": "4",
+    "PET_MASTER_ADDR": "job-master-0",
+    "PET_MASTER_PORT": "23456",
+}
 
 CASES = {
     "nothing": ({}, ("single", 0, 1, 0, None)),
@@ -42,7 +78,10 @@ CASES = {
     "MVAPICH": (MVAPICH, ("mvapich", 3, 4, 1, 2)),
     "Kubernetes": (PET, ("kubernetes", 4, 8, 0, 4)),
     "Kubernetes with torchrun": ({**PET, **TORCHRUN}, ("torchrun", 5, 8, 1, 4)),
-    "empty variables": ({"RANK": "", "WORLD_SIZE": "", "SLURM_PROCID": ""}, ("single", 0, 1, 0, None)),
+    "empty variables": (
+        {"RANK": "", "WORLD_SIZE": "", "SLURM_PROCID": ""},
+        ("single", 0, 1, 0, None),
+    ),
     "world size alone is 1": ({"WORLD_SIZE": "1"}, ("single", 0, 1, 0, None)),
 }
 
@@ -72,16 +111,19 @@ def test_notes_say_what_was_guessed():
     assert "PET_NPROC_PER_NODE=gpu" in detect_launch({**PET, "PET_NPROC_PER_NODE": "gpu"}).notes[0]
 
 
-@pytest.mark.parametrize(("environ", "words"), [
-    ({"RANK": "x", "WORLD_SIZE": "2"}, "RANK='x' is not a number"),
-    ({"RANK": "0"}, "RANK is set but WORLD_SIZE is not"),
-    ({"WORLD_SIZE": "4"}, "WORLD_SIZE is set but RANK is not"),
-    ({"RANK": "4", "WORLD_SIZE": "4", "LOCAL_RANK": "0"}, "rank 4 does not fit a world of 4"),
-    ({"RANK": "-1", "WORLD_SIZE": "4"}, "does not fit"),
-    ({"PMIX_RANK": "1"}, "PMIX_RANK is set"),
-    ({**SRUN, "SLURM_STEP_NODELIST": "n[1-"}, "node list"),
-    ({"MASTER_PORT": "http"}, "MASTER_PORT='http'"),
-])
+@pytest.mark.parametrize(
+    ("environ", "words"),
+    [
+        ({"RANK": "x", "WORLD_SIZE": "2"}, "RANK='x' is not a number"),
+        ({"RANK": "0"}, "RANK is set but WORLD_SIZE is not"),
+        ({"WORLD_SIZE": "4"}, "WORLD_SIZE is set but RANK is not"),
+        ({"RANK": "4", "WORLD_SIZE": "4", "LOCAL_RANK": "0"}, "rank 4 does not fit a world of 4"),
+        ({"RANK": "-1", "WORLD_SIZE": "4"}, "does not fit"),
+        ({"PMIX_RANK": "1"}, "PMIX_RANK is set"),
+        ({**SRUN, "SLURM_STEP_NODELIST": "n[1-"}, "node list"),
+        ({"MASTER_PORT": "http"}, "MASTER_PORT='http'"),
+    ],
+)
 def test_refused(environ, words):
     with pytest.raises(ProbeFailure, match=words.replace("[", r"\[")) as caught:
         detect_launch(environ)
@@ -90,7 +132,13 @@ def test_refused(environ, words):
 
 def test_where_a_silent_rank_should_be():
     slurm = detect_launch({**SRUN, "SLURM_STEP_TASKS_PER_NODE": "5,3"})
-    assert [expected_host(slurm, rank) for rank in (0, 4, 5, 7, 8)] == ["n1", "n1", "n2", "n2", None]
+    assert [expected_host(slurm, rank) for rank in (0, 4, 5, 7, 8)] == [
+        "n1",
+        "n1",
+        "n2",
+        "n2",
+        None,
+    ]
     cyclic = detect_launch({**SRUN, "SLURM_DISTRIBUTION": "cyclic"})
     assert [expected_host(cyclic, rank) for rank in range(4)] == ["n1", "n2", "n1", "n2"]
     torchrun = RankEnv("torchrun", 0, 8, local_world_size=4)

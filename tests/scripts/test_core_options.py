@@ -6,10 +6,10 @@ import subprocess
 import sys
 
 import pytest
+from conftest import SCRIPTS
+
 from clusterprobe.exits import EXIT_MEANING, EXIT_PRECEDENCE, EXIT_STATUS, worst_exit
 from clusterprobe.options import make_parser
-
-from conftest import SCRIPTS
 
 TOOLS = sorted(path.name for path in SCRIPTS.glob("*.py"))
 
@@ -27,13 +27,24 @@ def test_underscores_and_dashes_mean_the_same():
         assert parser().parse_args(words).m_range == [1, 2, 3]
 
 
-@pytest.mark.parametrize("words", [["--stage", "5"], ["--timeout", "x"], ["--nproc", "0"], ["--nproc", "some"],
-                                   ["extra"], ["--fail-below", "fast"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--stage", "5"],
+        ["--timeout", "x"],
+        ["--nproc", "0"],
+        ["--nproc", "some"],
+        ["extra"],
+        ["--fail-below", "fast"],
+    ],
+)
 def test_wrong_use_is_2_with_a_result_line(words, capsys):
     with pytest.raises(SystemExit) as caught:
         parser().parse_args(words)
     assert caught.value.code == 2
-    assert capsys.readouterr().err.splitlines()[-1] == "RESULT status=error rc=2 tool=probe json=none"
+    assert (
+        capsys.readouterr().err.splitlines()[-1] == "RESULT status=error rc=2 tool=probe json=none"
+    )
 
 
 def test_defaults_are_parsed_values():
@@ -51,9 +62,13 @@ def test_help_formats():
 @pytest.mark.parametrize("option", ["--help", "--version"])
 def test_help_and_version_need_no_torch(tool, option):
     """A torch that raises stands in the way; python -W error makes warnings fail too."""
-    code = (f"import sys, runpy; sys.modules['torch'] = None; sys.argv = ['{tool}', '{option}']; "
-            f"sys.path.insert(0, r'{SCRIPTS}'); runpy.run_path(r'{SCRIPTS / tool}', run_name='__main__')")
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=60)
+    code = (
+        f"import sys, runpy; sys.modules['torch'] = None; sys.argv = ['{tool}', '{option}']; "
+        f"sys.path.insert(0, r'{SCRIPTS}'); runpy.run_path(r'{SCRIPTS / tool}', run_name='__main__')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     assert tool.removesuffix(".py").split("_")[0] in done.stdout
@@ -63,8 +78,20 @@ def test_exit_tables_agree():
     assert set(EXIT_MEANING) == set(EXIT_STATUS) == set(EXIT_PRECEDENCE)
 
 
-@pytest.mark.parametrize(("codes", "worst"), [
-    ([], 0), ([0, 0], 0), ([0, 7], 7), ([7, 3], 3), ([3, 5], 5), ([5, 4], 4), ([6, 1], 6), ([143, 0], 143), ([-9, 0], 1),
-    ([130, 1], 1)])
+@pytest.mark.parametrize(
+    ("codes", "worst"),
+    [
+        ([], 0),
+        ([0, 0], 0),
+        ([0, 7], 7),
+        ([7, 3], 3),
+        ([3, 5], 5),
+        ([5, 4], 4),
+        ([6, 1], 6),
+        ([143, 0], 143),
+        ([-9, 0], 1),
+        ([130, 1], 1),
+    ],
+)
 def test_worst_exit(codes, worst):
     assert worst_exit(codes) == worst

@@ -10,13 +10,20 @@ import tempfile
 from pathlib import Path
 
 import pytest
+
 from clusterprobe.exits import OK, PARTIAL, USAGE, ProbeFailure
 from clusterprobe.report import Report, exit_code
 from clusterprobe.strictjson import claim_file, replace_file, strict_json
 
 
 def new_report(target: Path | str | None, **more) -> Report:
-    return Report("probe", ["--json", str(target)], {"seed": 0}, None if target is None else str(target), **more)
+    return Report(
+        "probe",
+        ["--json", str(target)],
+        {"seed": 0},
+        None if target is None else str(target),
+        **more,
+    )
 
 
 def test_stub_comes_first_and_is_valid(tmp_path, valid_report):
@@ -33,11 +40,18 @@ def test_finish_counts_once(tmp_path, valid_report, capsys):
     assert report.finish(5, "rank 2@b is missing", "look there") == 5
     assert report.finish(0, "fine") == 5
     document = valid_report(path)
-    assert (document["status"], document["rc"], document["reason"]) == ("fail", 5, "rank 2@b is missing")
+    assert (document["status"], document["rc"], document["reason"]) == (
+        "fail",
+        5,
+        "rank 2@b is missing",
+    )
     assert document["results"] == [{"op": "x", "time": None, "other": None}]
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-3:] == ["why: rank 2@b is missing", "next: look there",
-                          f"RESULT status=fail rc=5 tool=probe json={path}"]
+    assert lines[-3:] == [
+        "why: rank 2@b is missing",
+        "next: look there",
+        f"RESULT status=fail rc=5 tool=probe json={path}",
+    ]
 
 
 def test_unknown_fields_are_refused(tmp_path):
@@ -85,6 +99,13 @@ def test_no_space_at_all_is_partial(tmp_path, monkeypatch, capsys):
     assert "No space left on device" in capsys.readouterr().out
 
 
+def fill_up(path: Path) -> None:
+    """Write until the disk has no byte left."""
+    with path.open("wb", buffering=0) as file:
+        while os.statvfs(path.parent).f_bavail:
+            file.write(b"x" * 4096)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small tmpfs needs root")
 def test_disk_full_during_the_run(tmp_path, valid_report, capsys):
     disk = tmp_path / "disk"
@@ -92,16 +113,16 @@ def test_disk_full_during_the_run(tmp_path, valid_report, capsys):
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", disk], check=True)
     try:
         report = new_report(disk / "r.json")
-        with (disk / "filler").open("wb", buffering=0) as file, pytest.raises(OSError, match="space"):
-            while True:
-                file.write(b"x" * 4096)
+        fill_up(disk / "filler")
         report.add("results", {"op": "y" * 20000})
         assert report.finish(OK, "fine") == OK
         stub = json.loads((disk / "r.json").read_text())
         assert stub["status"] == "running"
         document = valid_report(Path(report.path))
         assert document["rc"] == 0
-        assert [entry.name for entry in disk.iterdir() if entry.name.startswith(".clusterprobe")] == []
+        assert [
+            entry.name for entry in disk.iterdir() if entry.name.startswith(".clusterprobe")
+        ] == []
         os.unlink(report.path)
     finally:
         subprocess.run(["umount", disk], check=True)
@@ -127,6 +148,15 @@ def test_stdout_carries_the_document_alone(capsys):
     assert err.splitlines() == ["a row", "why: fine", "RESULT status=ok rc=0 tool=probe json=-"]
 
 
+def test_recorded_report_of_an_h200(valid_report):
+    """A real run with NCCL: the schema holds for what a GPU writes, and nothing is unknown that NVML knows."""
+    document = valid_report(Path(__file__).parent / "fixtures/gpu-test-one-h200.json")
+    assert document["rc"] == 0
+    assert document["world"]["nodes"][0]["uuids"][0]
+    assert document["env"]["nccl"]
+    assert document["env"]["driver"]
+
+
 def test_silent_rank_writes_nothing(tmp_path, capsys):
     report = new_report(tmp_path / "r.json", prints=False)
     report.line("x")
@@ -137,5 +167,16 @@ def test_silent_rank_writes_nothing(tmp_path, capsys):
 
 
 def test_exit_zero_hides_verdicts_only():
-    assert [exit_code(rc, True) for rc in (0, 1, 2, 3, 4, 5, 6, 7, 130, 143)] == [0, 1, 2, 0, 0, 0, 0, 0, 130, 143]
+    assert [exit_code(rc, True) for rc in (0, 1, 2, 3, 4, 5, 6, 7, 130, 143)] == [
+        0,
+        1,
+        2,
+        0,
+        0,
+        0,
+        0,
+        0,
+        130,
+        143,
+    ]
     assert exit_code(5, False) == 5

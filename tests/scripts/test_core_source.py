@@ -10,7 +10,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-
 from conftest import SCRIPTS
 
 MODULES = sorted((SCRIPTS / "clusterprobe").glob("*.py"))
@@ -30,13 +29,22 @@ def top_names(tree: ast.Module) -> list[str]:
             names.append(node.name)
         elif isinstance(node, (ast.Assign, ast.AnnAssign)):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            names += [part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)]
+            names += [
+                part.id
+                for target in targets
+                for part in ast.walk(target)
+                if isinstance(part, ast.Name)
+            ]
     return names
 
 
 def own_imports(tree: ast.Module) -> list[ast.ImportFrom]:
-    return [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)
-            and (node.level or (node.module or "").split(".")[0] == "clusterprobe")]
+    return [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        and (node.level or (node.module or "").split(".")[0] == "clusterprobe")
+    ]
 
 
 @pytest.mark.parametrize("minor", range(9, 15))
@@ -47,9 +55,16 @@ def test_parses_on_every_supported_python(minor):
 
 def test_no_newer_syntax_than_39():
     """ast.parse lets some newer syntax pass; these nodes are looked for by name."""
-    newer = [name for name in ("Match", "TryStar", "TypeAlias", "TemplateStr") if hasattr(ast, name)]
+    newer = [
+        name for name in ("Match", "TryStar", "TypeAlias", "TemplateStr") if hasattr(ast, name)
+    ]
     kinds = tuple(getattr(ast, name) for name in newer)
-    found = [f"{path.name}:{node.lineno}" for path in SOURCES for node in ast.walk(tree_of(path)) if isinstance(node, kinds)]
+    found = [
+        f"{path.name}:{node.lineno}"
+        for path in SOURCES
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, kinds)
+    ]
     assert found == []
 
 
@@ -60,9 +75,15 @@ def test_annotations_are_not_evaluated():
 
 def test_no_keyword_only_or_slotted_dataclasses():
     """Both came with 3.10."""
-    found = [f"{path.name}:{node.lineno}" for path in MODULES for node in ast.walk(tree_of(path))
-             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dataclass"
-             and {word.arg for word in node.keywords} & {"kw_only", "slots"}]
+    found = [
+        f"{path.name}:{node.lineno}"
+        for path in MODULES
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "dataclass"
+        and {word.arg for word in node.keywords} & {"kw_only", "slots"}
+    ]
     assert found == []
 
 
@@ -78,16 +99,27 @@ def test_imports_can_be_stripped():
         for node in own_imports(tree):
             assert node.level == 0, f"{path.name}:{node.lineno} is relative"
             assert node in tree.body, f"{path.name}:{node.lineno} is not at the top"
-            assert all(name.asname is None and name.name != "*" for name in node.names), f"{path.name}:{node.lineno}"
-        renamed = [node for node in ast.walk(tree) if isinstance(node, ast.Import)
-                   and any(name.name.startswith("clusterprobe") for name in node.names)]
+            assert all(name.asname is None and name.name != "*" for name in node.names), (
+                f"{path.name}:{node.lineno}"
+            )
+        renamed = [
+            node
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Import)
+            and any(name.name.startswith("clusterprobe") for name in node.names)
+        ]
         assert renamed == [], path.name
 
 
 def test_no_cycles():
-    uses = {path.stem: {(node.module or "").split(".")[-1] for node in own_imports(tree_of(path))} for path in MODULES}
+    uses = {
+        path.stem: {(node.module or "").split(".")[-1] for node in own_imports(tree_of(path))}
+        for path in MODULES
+    }
     done: set[str] = set()
-    while ready := {name for name in uses if name not in done and uses[name] - {"clusterprobe"} <= done}:
+    while ready := {
+        name for name in uses if name not in done and uses[name] - {"clusterprobe"} <= done
+    }:
         done |= ready
     assert set(uses) - done == set()
 
@@ -98,16 +130,22 @@ def test_standard_library_and_torch_only():
     allowed = sys.stdlib_module_names | {"torch", "clusterprobe", "habana_frameworks", "matplotlib"}
     for path in SOURCES:
         for node in ast.walk(tree_of(path)):
-            modules = [name.name for name in node.names] if isinstance(node, ast.Import) else (
-                [node.module or ""] if isinstance(node, ast.ImportFrom) else [])
+            modules = (
+                [name.name for name in node.names]
+                if isinstance(node, ast.Import)
+                else ([node.module or ""] if isinstance(node, ast.ImportFrom) else [])
+            )
             assert {name.split(".")[0] for name in modules} <= allowed, f"{path.name}:{node.lineno}"
 
 
 def test_torch_is_imported_inside_functions_only():
     for path in SOURCES:
         for node in tree_of(path).body:
-            names = [name.name for name in node.names] if isinstance(node, ast.Import) else (
-                [node.module or ""] if isinstance(node, ast.ImportFrom) else [])
+            names = (
+                [name.name for name in node.names]
+                if isinstance(node, ast.Import)
+                else ([node.module or ""] if isinstance(node, ast.ImportFrom) else [])
+            )
             assert not any(name.split(".")[0] == "torch" for name in names), path.name
 
 
@@ -120,9 +158,18 @@ def test_module_size_and_docstring():
 def real_interpreter(version: str) -> str | None:
     """A Python that starts: on PATH, or among pyenv's (whose shims exist without answering)."""
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    candidates = [shutil.which(f"python{version}"), *map(str, pyenv.glob(f"{version}.*/bin/python"))]
-    return next((one for one in candidates if one and subprocess.run(
-        [one, "-c", ""], capture_output=True).returncode == 0), None)
+    candidates = [
+        shutil.which(f"python{version}"),
+        *map(str, pyenv.glob(f"{version}.*/bin/python")),
+    ]
+    return next(
+        (
+            one
+            for one in candidates
+            if one and subprocess.run([one, "-c", ""], capture_output=True).returncode == 0
+        ),
+        None,
+    )
 
 
 @pytest.mark.parametrize("version", ["3.9", "3.10", "3.12", "3.13", "3.14"])
@@ -131,7 +178,11 @@ def test_compiles_with_a_real_interpreter(version, tmp_path):
     python = real_interpreter(version)
     if python is None:
         pytest.skip(f"python{version} is not installed")
-    code = (f"import sys; sys.path.insert(0, r'{SCRIPTS}'); import clusterprobe.gpu_test as g; "
-            "g.gpu_test_parser().format_help()")
-    done = subprocess.run([python, "-W", "error", "-B", "-c", code], capture_output=True, text=True, timeout=60)
+    code = (
+        f"import sys; sys.path.insert(0, r'{SCRIPTS}'); import clusterprobe.gpu_test as g; "
+        "g.gpu_test_parser().format_help()"
+    )
+    done = subprocess.run(
+        [python, "-W", "error", "-B", "-c", code], capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == 0, done.stderr

@@ -7,8 +7,18 @@ import random
 import statistics
 
 import pytest
-from clusterprobe.stats import (binomial_below, bootstrap_interval, median, median_interval, odd_ones, percentile,
-                                relative_slope, robust_scores, summary_of)
+
+from clusterprobe.stats import (
+    binomial_below,
+    bootstrap_interval,
+    median,
+    median_interval,
+    odd_ones,
+    percentile,
+    relative_slope,
+    robust_scores,
+    summary_of,
+)
 
 
 def test_median_and_percentiles():
@@ -93,7 +103,9 @@ def test_two_values_have_no_majority():
 
 def test_noise_raises_few_alarms():
     chance = random.Random(7)
-    alarms = sum(bool(odd_ones([chance.gauss(100, 5) for _ in range(64)], threshold=5)) for _ in range(200))
+    alarms = sum(
+        bool(odd_ones([chance.gauss(100, 5) for _ in range(64)], threshold=5)) for _ in range(200)
+    )
     assert alarms < 4
 
 

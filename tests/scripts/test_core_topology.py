@@ -5,9 +5,16 @@ from __future__ import annotations
 import itertools
 
 import pytest
+
 from clusterprobe.census import pack_placement, unpack_placement
-from clusterprobe.topology import (node_groups, node_identity, pair_rounds, rail_groups, ring_neighbours,
-                                   stride_groups)
+from clusterprobe.topology import (
+    node_groups,
+    node_identity,
+    pair_rounds,
+    rail_groups,
+    ring_neighbours,
+    stride_groups,
+)
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 5, 8, 13, 64])

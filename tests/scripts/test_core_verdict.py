@@ -3,41 +3,109 @@
 from __future__ import annotations
 
 import pytest
+
 from clusterprobe.census import Census, content_hash
 from clusterprobe.exits import MISSING_RANK, UNEXPECTED, WRONG_DATA
 from clusterprobe.launch import RankEnv
 from clusterprobe.stages import merge_failures
 from clusterprobe.verdict import judge_roll_call, monitor_interval
 
-TIMEOUT = {"kind": "timeout", "rc": MISSING_RANK, "rank": 1, "stage": "measure", "reason": "the time limit passed"}
+TIMEOUT = {
+    "kind": "timeout",
+    "rc": MISSING_RANK,
+    "rank": 1,
+    "stage": "measure",
+    "reason": "the time limit passed",
+}
 
 
 def census(size: int, without: tuple[int, ...] = (), per_node: int = 2, **env) -> Census:
     made = Census(RankEnv("env", 0, size, local_world_size=per_node, **env))
     for rank in range(size):
         if rank not in without:
-            made.records[rank] = {"host": f"n{rank // per_node}", "node": f"k{rank // per_node}", "local": rank % per_node,
-                                  "pid": 100 + rank, "uuid": None, "pci": None, "device": "cpu", "facts": "f", "config": "c"}
+            made.records[rank] = {
+                "host": f"n{rank // per_node}",
+                "node": f"k{rank // per_node}",
+                "local": rank % per_node,
+                "pid": 100 + rank,
+                "uuid": None,
+                "pci": None,
+                "device": "cpu",
+                "facts": "f",
+                "config": "c",
+            }
     return made
 
 
 def roll(size: int, without: tuple[int, ...] = (), **behind: int) -> dict:
     counts = {int(rank[1:]): count for rank, count in behind.items()}
-    return {rank: {"stage": "measure", "step": "all_reduce 8 B", "count": counts.get(rank, 10), "seconds": 12.5,
-                   "stack": ["tool.py:7 main", "tool.py:3 slow"]} for rank in range(size) if rank not in without}
+    return {
+        rank: {
+            "stage": "measure",
+            "step": "all_reduce 8 B",
+            "count": counts.get(rank, 10),
+            "seconds": 12.5,
+            "stack": ["tool.py:7 main", "tool.py:3 slow"],
+        }
+        for rank in range(size)
+        if rank not in without
+    }
 
 
-@pytest.mark.parametrize(("world", "answers", "cause", "rc", "words", "culprits"), [
-    (census(4), roll(4, (2,)), TIMEOUT, 5, "measure: rank 2@n1 did not answer the roll call", [2]),
-    (census(4, (3,)), roll(4, (3,)), TIMEOUT, 5, "rank 3 (expected on n1) never reached the store", [3]),
-    (census(4), roll(4, r1=7), TIMEOUT, 5, "rank 1@n0 fell behind, for 12.5 s in measure, all_reduce 8 B", [1]),
-    (census(4), roll(4, r1=7, r2=9), TIMEOUT, 5, "rank 1@n0 fell behind", [1]),
-    (census(4), roll(4), TIMEOUT, 5, "measure (all_reduce 8 B): all 4 ranks wait inside the same step", []),
-    (census(4), roll(4, (2,)), {**TIMEOUT, "kind": "communication", "reason": "Connection closed by peer"}, 5,
-     "rank 2@n1 did not answer", [2]),
-    (census(4), roll(4), {**TIMEOUT, "kind": "communication", "rc": UNEXPECTED, "reason": "NCCL error"}, 1,
-     "rank 1@n0: NCCL error", [1]),
-])
+@pytest.mark.parametrize(
+    ("world", "answers", "cause", "rc", "words", "culprits"),
+    [
+        (
+            census(4),
+            roll(4, (2,)),
+            TIMEOUT,
+            5,
+            "measure: rank 2@n1 did not answer the roll call",
+            [2],
+        ),
+        (
+            census(4, (3,)),
+            roll(4, (3,)),
+            TIMEOUT,
+            5,
+            "rank 3 (expected on n1) never reached the store",
+            [3],
+        ),
+        (
+            census(4),
+            roll(4, r1=7),
+            TIMEOUT,
+            5,
+            "rank 1@n0 fell behind, for 12.5 s in measure, all_reduce 8 B",
+            [1],
+        ),
+        (census(4), roll(4, r1=7, r2=9), TIMEOUT, 5, "rank 1@n0 fell behind", [1]),
+        (
+            census(4),
+            roll(4),
+            TIMEOUT,
+            5,
+            "measure (all_reduce 8 B): all 4 ranks wait inside the same step",
+            [],
+        ),
+        (
+            census(4),
+            roll(4, (2,)),
+            {**TIMEOUT, "kind": "communication", "reason": "Connection closed by peer"},
+            5,
+            "rank 2@n1 did not answer",
+            [2],
+        ),
+        (
+            census(4),
+            roll(4),
+            {**TIMEOUT, "kind": "communication", "rc": UNEXPECTED, "reason": "NCCL error"},
+            1,
+            "rank 1@n0: NCCL error",
+            [1],
+        ),
+    ],
+)
 def test_judgment(world, answers, cause, rc, words, culprits):
     verdict = judge_roll_call(world, answers, cause)
     assert verdict["rc"] == rc

@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 
 import pytest
-
 from conftest import GPU_TEST
 
 pytestmark = pytest.mark.slow
@@ -18,7 +17,7 @@ pytestmark = pytest.mark.slow
 OPTIONS = ("--device", "cpu", "--json", "r.json")
 
 # A rank that misbehaves at a collective: the tool as it is, with one function of torch replaced.
-SABOTAGE = '''
+SABOTAGE = """
 import os, sys, time
 sys.path.insert(0, {scripts!r})
 from clusterprobe.device import load_torch
@@ -42,7 +41,7 @@ def all_reduce(tensor, *args, **kwargs):
 dist.all_reduce = all_reduce
 sys.argv[0] = "torch-distributed-gpu-test"
 sys.exit(gpu_test_main())
-'''
+"""
 
 
 @pytest.fixture
@@ -65,16 +64,26 @@ def test_three_of_four_started(new_world, tmp_path, valid_report):
     assert time.monotonic() - start < 25 + 5
     assert codes(ended) == {5}, ended
     assert ended[0].result["rc"] == "5"
-    assert f"rank 2 (expected on {socket.gethostname()}) never reached the store; 3 of 4 ranks are here" in ended[0].why
+    assert (
+        f"rank 2 (expected on {socket.gethostname()}) never reached the store; 3 of 4 ranks are here"
+        in ended[0].why
+    )
     report = valid_report(tmp_path / "r.json")
     assert (report["status"], report["rc"]) == ("fail", 5)
 
 
 def test_missing_rank_is_expected_on_its_neighbours_host(new_world):
-    each = {rank: {"CLUSTERPROBE_NODE": "left" if rank < 2 else "right", "LOCAL_WORLD_SIZE": "2",
-                   "LOCAL_RANK": str(rank % 2)} for rank in range(4)}
+    each = {
+        rank: {
+            "CLUSTERPROBE_NODE": "left" if rank < 2 else "right",
+            "LOCAL_WORLD_SIZE": "2",
+            "LOCAL_RANK": str(rank % 2),
+        }
+        for rank in range(4)
+    }
     world = new_world(4, address=socket_address()).start(
-        GPU_TEST, *OPTIONS, "--stage-timeout", "20", only=(0, 1, 3), each=each)
+        GPU_TEST, *OPTIONS, "--stage-timeout", "20", only=(0, 1, 3), each=each
+    )
     ended = world.finish()
     assert codes(ended) == {5}
     assert "rank 2 (expected on right) never reached the store" in ended[0].why
@@ -94,7 +103,9 @@ def test_rank_0_never_started(new_world):
     assert "Traceback" not in texts
 
 
-@pytest.mark.parametrize(("signum", "rank"), [("SIGSTOP", 2), ("SIGKILL", 2), ("SIGKILL", 0), ("SIGSTOP", 0)])
+@pytest.mark.parametrize(
+    ("signum", "rank"), [("SIGSTOP", 2), ("SIGKILL", 2), ("SIGKILL", 0), ("SIGSTOP", 0)]
+)
 def test_stopped_or_dead_in_mid_run(signum, rank, new_world, sabotaged, tmp_path):
     """Rank 1 holds the collective up, so that the others wait in it when the signal comes."""
     each = {r: {"AT_CALL": "4", "BAD_RANK": "1", "FAULT": "late"} for r in range(3)}
@@ -161,7 +172,11 @@ def test_flipped_value_is_wrong_data(size, new_world, sabotaged, tmp_path, valid
 
 
 def test_different_options_are_caught_before_any_collective(new_world):
-    words = {0: [*OPTIONS, "--seed", "1"], 1: [*OPTIONS, "--seed", "1"], 2: [*OPTIONS, "--seed", "2"]}
+    words = {
+        0: [*OPTIONS, "--seed", "1"],
+        1: [*OPTIONS, "--seed", "1"],
+        2: [*OPTIONS, "--seed", "2"],
+    }
     ended = new_world(3).start(GPU_TEST, words=words).finish()
     assert codes(ended) == {2}
     assert "ranks were started with different options: seed: 2 on rank 2@" in ended[0].why
@@ -194,7 +209,9 @@ def test_port_in_use(foreign, new_world):
         server.settimeout(1)
         held = []
         end = time.monotonic() + 60
-        while any(child.poll() is None for child in world.ranks.values()) and time.monotonic() < end:
+        while (
+            any(child.poll() is None for child in world.ranks.values()) and time.monotonic() < end
+        ):
             try:
                 peer, _ = server.accept()
                 peer.close() if foreign == "closing" else held.append(peer)
@@ -209,9 +226,14 @@ def test_port_in_use(foreign, new_world):
 
 @pytest.mark.parametrize("address", ["::1", "[::1]"])
 def test_ipv6_master(address, new_world):
-    if not Path("/proc/net/if_inet6").exists() or "lo" not in Path("/proc/net/if_inet6").read_text():
+    if (
+        not Path("/proc/net/if_inet6").exists()
+        or "lo" not in Path("/proc/net/if_inet6").read_text()
+    ):
         pytest.skip("no IPv6 loopback here")
-    ended = new_world(2, address=address).start(GPU_TEST, *OPTIONS, "--stage-timeout", "60").finish()
+    ended = (
+        new_world(2, address=address).start(GPU_TEST, *OPTIONS, "--stage-timeout", "60").finish()
+    )
     assert codes(ended) == {0}, ended
     assert "IPv6" in ended[0].out or "loopback" in ended[0].out
 
@@ -224,7 +246,9 @@ def test_address_in_ifname(new_world):
 
 
 @pytest.mark.parametrize(("signum", "rc"), [("SIGINT", 130), ("SIGTERM", 143)])
-def test_interrupted_while_native_code_waits(signum, rc, new_world, sabotaged, tmp_path, valid_report):
+def test_interrupted_while_native_code_waits(
+    signum, rc, new_world, sabotaged, tmp_path, valid_report
+):
     """The signal goes to every rank, as from a launcher; what was found is kept, and it ends within 5 s."""
     each = {r: {"AT_CALL": "3", "BAD_RANK": "1", "FAULT": "late"} for r in range(3)}
     world = new_world(3).start(sabotaged, *OPTIONS, "--stage-timeout", "90", each=each)
@@ -242,14 +266,22 @@ def test_interrupted_while_native_code_waits(signum, rc, new_world, sabotaged, t
 
 
 def test_no_device_although_asked_for(new_world):
-    ended = new_world(2).start(GPU_TEST, "--device", "cuda", "--json", "none", "--stage-timeout", "60").finish()
+    ended = (
+        new_world(2)
+        .start(GPU_TEST, "--device", "cuda", "--json", "none", "--stage-timeout", "60")
+        .finish()
+    )
     assert codes(ended) == {6}
     assert "no cuda device" in ended[0].why
     assert ended[0].result["status"] == "skipped"
 
 
 def test_unwritable_report_folder(new_world):
-    ended = new_world(2).start(GPU_TEST, "--device", "cpu", "--json", "/proc/none/r.json", "--stop-after", "3").finish()
+    ended = (
+        new_world(2)
+        .start(GPU_TEST, "--device", "cpu", "--json", "/proc/none/r.json", "--stop-after", "3")
+        .finish()
+    )
     assert codes(ended) == {0}
     assert "warning: cannot write /proc/none/r.json" in ended[0].out
     path = Path(ended[0].result["json"])

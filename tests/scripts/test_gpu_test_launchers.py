@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from conftest import GPU_TEST, ROOT, clean_environment, free_port
 
 sys.path.insert(0, str(ROOT / "tests/slurm"))
@@ -23,8 +22,16 @@ def passed(text: str, ranks: str) -> None:
 
 
 def test_torchrun(run_tool, tmp_path, valid_report):
-    done = run_tool("-m", "torch.distributed.run", "--nproc-per-node", "3", "--master-port", str(free_port()),
-                    GPU_TEST, *OPTIONS)
+    done = run_tool(
+        "-m",
+        "torch.distributed.run",
+        "--nproc-per-node",
+        "3",
+        "--master-port",
+        str(free_port()),
+        GPU_TEST,
+        *OPTIONS,
+    )
     assert done.rc == 0, done.out + done.err
     passed(done.out, "3 ranks on 1 node")
     assert valid_report(tmp_path / "r.json")["world"]["launcher"] == "torchrun"
@@ -32,16 +39,34 @@ def test_torchrun(run_tool, tmp_path, valid_report):
 
 
 def test_torchrun_one_rank(run_tool):
-    done = run_tool("-m", "torch.distributed.run", "--nproc-per-node", "1", "--master-port", str(free_port()),
-                    GPU_TEST, *OPTIONS)
+    done = run_tool(
+        "-m",
+        "torch.distributed.run",
+        "--nproc-per-node",
+        "1",
+        "--master-port",
+        str(free_port()),
+        GPU_TEST,
+        *OPTIONS,
+    )
     assert done.rc == 0, done.out + done.err
     passed(done.out, "1 rank on 1 node")
 
 
 def test_torchrun_two_nodes_one_silent(run_tool, tmp_path, valid_report):
     """torchrun turns every code into 1; the verdict is in the RESULT line and in the report."""
-    done = run_tool("-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", str(free_port()),
-                    GPU_TEST, *OPTIONS, "--device", "cuda")
+    done = run_tool(
+        "-m",
+        "torch.distributed.run",
+        "--nproc-per-node",
+        "2",
+        "--master-port",
+        str(free_port()),
+        GPU_TEST,
+        *OPTIONS,
+        "--device",
+        "cuda",
+    )
     assert done.rc == 1
     assert "RESULT status=skipped rc=6" in done.out
     report = valid_report(tmp_path / "r.json")
@@ -58,7 +83,14 @@ def mpirun(torch_python, tmp_path):
 
     def run(*words: str):
         command = [program, "--allow-run-as-root", "--oversubscribe", *words]
-        return subprocess.run(command, env=clean_environment(), cwd=tmp_path, capture_output=True, text=True, timeout=200)
+        return subprocess.run(
+            command,
+            env=clean_environment(),
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=200,
+        )
 
     return run
 
@@ -91,10 +123,14 @@ def cluster():
 def srun(cluster, python: str, folder: Path, *words: str):
     """srun on the login host, from a folder that all nodes share."""
     folder.chmod(0o777)
-    env = {key: value for key, value in clean_environment().items() if key.startswith(("OMP_", "LANG"))}
+    env = {
+        key: value for key, value in clean_environment().items() if key.startswith(("OMP_", "LANG"))
+    }
     for key in ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE"):
         assert key not in cluster.env
-    return cluster.run(["srun", f"--chdir={folder}", *words, python, str(GPU_TEST), *OPTIONS], timeout=300, env=env)
+    return cluster.run(
+        ["srun", f"--chdir={folder}", *words, python, str(GPU_TEST), *OPTIONS], timeout=300, env=env
+    )
 
 
 def test_srun_on_two_nodes(cluster, torch_python, tmp_path, valid_report):
@@ -103,20 +139,48 @@ def test_srun_on_two_nodes(cluster, torch_python, tmp_path, valid_report):
     passed(done.stdout, "4 ranks on 2 nodes")
     report = valid_report(tmp_path / "r.json")
     assert report["world"]["launcher"] == "slurm"
-    assert [(node["host"], node["ranks"]) for node in report["world"]["nodes"]] == [("node1", "0-1"), ("node2", "2-3")]
+    assert [(node["host"], node["ranks"]) for node in report["world"]["nodes"]] == [
+        ("node1", "0-1"),
+        ("node2", "2-3"),
+    ]
 
 
 def test_srun_with_a_rank_that_never_starts(cluster, torch_python, tmp_path):
     """The rank on node2 does something else: named with its node out of Slurm's own list."""
     lazy = ["bash", "-c", '[ "$SLURM_PROCID" = 3 ] && exec sleep 60; exec "$@"', "rank"]
-    done = srun(cluster, torch_python, tmp_path, "-N2", "--ntasks-per-node=2", "--overcommit", "--kill-on-bad-exit=1", *lazy)
-    assert "rank 3 (expected on node2) never reached the store; 3 of 4 ranks are here" in done.stdout, done.stdout
+    done = srun(
+        cluster,
+        torch_python,
+        tmp_path,
+        "-N2",
+        "--ntasks-per-node=2",
+        "--overcommit",
+        "--kill-on-bad-exit=1",
+        *lazy,
+    )
+    assert (
+        "rank 3 (expected on node2) never reached the store; 3 of 4 ranks are here" in done.stdout
+    ), done.stdout
     assert "RESULT status=fail rc=5" in done.stdout
 
 
 def test_batch_script_without_srun_says_so(cluster, torch_python, tmp_path):
     tmp_path.chmod(0o777)
-    done = cluster.run(["salloc", "-N2", "--ntasks-per-node=1", torch_python, str(GPU_TEST), "--device", "cpu", "--json", "none",
-                        "--stop-after", "0"], timeout=200)
+    done = cluster.run(
+        [
+            "salloc",
+            "-N2",
+            "--ntasks-per-node=1",
+            torch_python,
+            str(GPU_TEST),
+            "--device",
+            "cpu",
+            "--json",
+            "none",
+            "--stop-after",
+            "0",
+        ],
+        timeout=200,
+    )
     assert done.returncode == 0, done.stdout
     assert "inside a Slurm job but not started by srun" in done.stdout
