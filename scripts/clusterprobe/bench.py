@@ -1,0 +1,335 @@
+"""all_reduce_bench: how fast the ranks of a job exchange data, whether it arrives right, and who holds it up.
+
+From the joined world to the verdict: groups, rows of each collective, the pair matrix, findings.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+from clusterprobe.backend import open_group
+from clusterprobe.bench_baseline import load_baseline
+from clusterprobe.bench_clock import ClockOffset, agree_on_clocks, node_leaders
+from clusterprobe.bench_exchange import BenchExchange
+from clusterprobe.bench_findings import above_line, judge_run
+from clusterprobe.bench_groups import Partition, open_partition, partition_of
+from clusterprobe.bench_late import RankHistory
+from clusterprobe.bench_options import (
+    BENCH_NAME,
+    bench_parser,
+    effort_of,
+    refuse_contradictions,
+    wanted_sizes,
+    wanted_specs,
+)
+from clusterprobe.bench_pair_run import PairRun
+from clusterprobe.bench_pair_text import pair_report
+from clusterprobe.bench_plot import csv_text, png_plot, text_plot
+from clusterprobe.bench_row_run import RowOutcome, RowRunner
+from clusterprobe.bench_rows import (
+    GROUPS_KEPT,
+    ROW_HEADS,
+    ROW_WIDTHS,
+    GroupResult,
+    group_results,
+    row_cells,
+    row_json,
+    slowest_first,
+)
+from clusterprobe.collective_cases import CaseSpec, GroupSeat
+from clusterprobe.collective_table import COLLECTIVES, bus_factor
+from clusterprobe.device import choose_kind, free_memory, load_torch
+from clusterprobe.exits import CANNOT_RUN, OK
+from clusterprobe.join import join_world
+from clusterprobe.launch import RankEnv
+from clusterprobe.session import Session, run_probe
+from clusterprobe.stats import median, odd_ones
+from clusterprobe.strictjson import replace_file
+from clusterprobe.units import (
+    counted,
+    format_rate,
+    format_size,
+    format_time,
+    rank_ranges,
+    shorten_list,
+)
+
+MEMORY_SHARE = {"cpu": 0.5, "device": 0.85}
+ONE_RANK_SIZES = (8, 64 << 10, 1 << 20)
+PAIR_BYTES = {"cpu": 1 << 20, "device": 64 << 20}
+RANK_PAIRS_UP_TO = 64
+
+
+def bench_main(argv: Optional[Sequence[str]] = None) -> int:
+    return run_probe(bench_parser(), bench_body, argv, bench_plan)
+
+
+def bench_body(session: Session) -> Tuple[int, str]:
+    return CollectiveBench(session).run()
+
+
+def bench_plan(args: argparse.Namespace, env: RankEnv) -> List[str]:
+    kind = choose_kind(args.device)
+    sizes, specs = wanted_sizes(args, kind), wanted_specs(args)
+    return [f"{BENCH_NAME}: {counted(env.world_size, 'rank')} found by launcher {env.launcher}, device {kind}",
+            f"  {counted(len(specs), 'kind')} of rows x {counted(len(sizes.sizes), 'size')} "
+            f"({format_size(sizes.sizes[0])} to {format_size(sizes.sizes[-1])}) x {counted(len(args.group), 'kind')} of groups",
+            *(f"  {spec.op} {spec.dtype} {spec.redop} {spec.mode}: S is {COLLECTIVES[spec.op].size_text}" for spec in specs[:20]),
+            f"  limits: {args.stage_timeout:g} s a row, {args.timeout:g} s in all"]
+
+
+class CollectiveBench:
+    """The run on one rank. Rank 0 prints, keeps the rows and judges."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.args = session.args
+        self.env = session.env
+        self.report = session.report
+        self.kind = "cpu"
+        self.clock: Optional[ClockOffset] = None
+        self.history = RankHistory(self.env.world_size)
+        self.exchange: Any = None
+        self.runner: Any = None
+        self.places: List[int] = []
+        self.hosts: List[str] = []
+        self.cells: Any = None
+
+    def run(self) -> Tuple[int, str]:
+        session, args = self.session, self.args
+        with session.stage("device"):
+            device = session.open_device()
+            self.kind = "cpu" if device.kind == "cpu" else "device"
+            sizes = wanted_sizes(args, device.kind)
+            refuse_contradictions(args, sizes)
+        join_world(session)
+        with session.stage("baseline"):
+            old = load_baseline(args.baseline, BENCH_NAME) if args.baseline and session.rank0 else None
+        with session.stage("backend"):
+            seconds = open_group(session, args.backend)
+            self.report.add("stages", {"stage": "backend", "status": "ok", "seconds": round(seconds, 3), "detail": device.backend})
+        self._meet()
+        if self.env.world_size == 1 and not (args.sizes or args.payload_size_in_gib or args.max_bytes):
+            wanted = list(ONE_RANK_SIZES)
+        else:
+            wanted = sizes.sizes
+        self._head()
+        for name in args.group:
+            self._one_group(name, wanted)
+        return self._verdict(old, sizes.named)
+
+    def _meet(self) -> None:
+        """Exchange, clocks and memory."""
+        session = self.session
+        torch = load_torch()
+        self.exchange = BenchExchange(torch, session.device, self.env.world_size)
+        self.places = session.control.places
+        if session.rank0:
+            census = session.control.census
+            self.hosts = [census.host_of(rank) or "?" for rank in range(self.env.world_size)]
+        with session.stage("clocks"):
+            self.clock = agree_on_clocks(session, self.places)
+        with session.stage("memory"):
+            free = free_memory(session.device.kind) or (1 << 62)
+            if self.kind == "cpu":
+                free //= max(1, self.places.count(self.places[self.env.rank]))
+            table = self.exchange.table([int(free * MEMORY_SHARE[self.kind]), self.clock.error if self.clock else -1])
+            errors = table[:, 1].tolist()
+            self.clock_error = -1 if min(errors) < 0 else max(errors)
+            memory = min(table[:, 0].tolist())
+        self.runner = RowRunner(torch, session, self.exchange, effort_of(self.args), self.clock, memory)
+
+    def _head(self) -> None:
+        """What is measured, where, and what the numbers mean."""
+        if not self.session.rank0:
+            return
+        line, device = self.report.line, self.session.device
+        env = self.report.document["env"]
+        line(f"{BENCH_NAME}: {counted(self.env.world_size, 'rank')} on {counted(len(set(self.places)), 'node')} "
+             f"({shorten_list(dict.fromkeys(self.hosts), 6)}), launcher {self.env.launcher}")
+        line(f"device {device.name}, backend {self.args.backend or device.backend}, torch {env.get('torch')}, "
+             f"cuda {env.get('cuda')}, nccl {env.get('nccl')}, driver {env.get('driver')}; started {self.report.document['started']}")
+        line("time: per iteration the slowest rank of the group; median with 95% interval (+-%), in us; iterations start "
+             "together after a barrier that is not timed")
+        line("rate: algbw = S / median time, busbw = algbw x factor; 1 GB/s is 1e9 bytes/s. Data: small integers that differ "
+             "by rank and place, checked " + ("not at all" if self.args.no_check else "on the first and last call of each row"
+             + (f" and every {self.args.check_every} iterations" if self.args.check_every else "")))
+        if self.clock_error > 0:
+            line(f"clocks of the hosts agree within {format_time(self.clock_error / 1e9)} after correction")
+        if self.env.world_size == 1:
+            line("one rank: there is nothing to measure between ranks; calls are made and checked, rates mean nothing")
+
+    def _one_group(self, name: str, sizes: Sequence[int]) -> None:
+        if name == "pairs":
+            if self.env.world_size > 1:
+                self._pairs()
+            return
+        partition = partition_of(name, self.places)
+        if self.env.world_size > 1 and not partition.measured:
+            self.report.warn(f"--group {name}: every group has one rank; nothing to measure there")
+            return
+        with self.session.stage(f"groups by {name}"):
+            seat = open_partition(partition, self.env.rank)
+        for spec in wanted_specs(self.args):
+            self._curve(spec, partition, seat, sizes)
+
+    def _curve(self, spec: CaseSpec, partition: Partition, seat: GroupSeat, sizes: Sequence[int]) -> None:
+        """All sizes of one kind of row; what is unsupported at one size is so at all."""
+        self._curve_head(spec, partition)
+        for wanted in (sizes if spec.op != "barrier" else (0,)):
+            label = f"{spec.op} {format_size(wanted)}" + ("" if partition.name == "world" else f" by {partition.name}")
+            with self.session.stage(label):
+                outcome = self.runner.run(spec, partition, seat, wanted)
+            if outcome.status != "ok":
+                self._left_out(spec, partition, wanted, outcome)
+                if outcome.status == "unsupported" or spec.op == "barrier":
+                    return
+                continue
+            if self.session.rank0:
+                self._show(spec, partition, wanted, outcome)
+
+    def _curve_head(self, spec: CaseSpec, partition: Partition) -> None:
+        if not self.session.rank0:
+            return
+        kind, groups = COLLECTIVES[spec.op], partition.measured
+        widths = sorted({len(group) for group in groups})
+        factor = bus_factor(spec.op, widths[-1])
+        who = (counted(self.env.world_size, "rank") if partition.name == "world" else
+               f"{counted(len(groups), partition.name + ' group')} of {'-'.join(map(str, widths[:1] + widths[-1:] if len(widths) > 1 else widths))} "
+               "ranks at the same time, the slowest shown")
+        words = [spec.op, spec.dtype if spec.op not in ("barrier", "all_gather_object") else "", spec.redop,
+                 {"in": "in place", "out": "out of place"}.get(spec.place, ""), spec.mode]
+        self.report.line()
+        self.report.line(f"{' '.join(filter(None, words))}; {who}; S = {kind.size_text}"
+                         + (f"; factor {factor:.4g}" if factor is not None else ""))
+        if kind.remark:
+            self.report.line(f"note: {kind.remark}")
+        self.report.heading((*ROW_HEADS, ""), (*ROW_WIDTHS, -1))
+
+    def _left_out(self, spec: CaseSpec, partition: Partition, wanted: int, outcome: RowOutcome) -> None:
+        if not self.session.rank0:
+            return
+        self.report.line(f"{format_size(wanted):>10}  {outcome.status}: {outcome.reason}")
+        self.report.add("results", row_json(spec, partition.name, wanted, outcome.extents[0], outcome.status, outcome.reason))
+
+    def _show(self, spec: CaseSpec, partition: Partition, wanted: int, outcome: RowOutcome) -> None:
+        results = slowest_first(group_results(outcome.table, partition, spec, outcome.extents))
+        late: List[int] = []
+        if partition.name == "world":
+            late = self.history.add(outcome.table, COLLECTIVES[spec.op].waits, self.clock_error)
+        extents = {id(group): extent for group, extent in zip(partition.measured, outcome.extents)}
+        kept = results if len(results) <= GROUPS_KEPT else results[:GROUPS_KEPT // 4]
+        for number, result in enumerate(kept):
+            entry = self._entry(spec, partition, wanted, extents[id(result.members)], result)
+            if number == 0:
+                self._more_fields(entry, results, outcome, late)
+                notes = self._notes(entry, result, late, partition)
+                self.report.row((*row_cells(extents[id(result.members)], result), notes))
+                if self.args.profile_stability:
+                    self._samples(entry)
+            self.report.add("results", entry)
+        self._odd_groups(spec, partition, results)
+
+    def _entry(self, spec: CaseSpec, partition: Partition, wanted: int, extent: Any, result: GroupResult) -> Dict[str, Any]:
+        reason = None
+        if result.wrong:
+            names = [self.session.control.name(rank) for rank in result.wrong_ranks]
+            reason = f"{result.wrong:,} wrong values seen by {shorten_list(names, 4)}"
+        members = "" if partition.name == "world" else f"ranks {rank_ranges(result.members)}"
+        return row_json(spec, partition.name, wanted, extent, "wrong" if result.wrong else "ok", reason, result, members)
+
+    def _more_fields(self, entry: Dict[str, Any], results: Sequence[GroupResult], outcome: RowOutcome, late: Sequence[int]) -> None:
+        if len(results) > 1:
+            entry["groups"] = len(results)
+            entry["groups_median_us"] = median([result.time_us["median"] for result in results])
+        if late:
+            entry["late"] = [self.session.control.name(rank) for rank in late[:8]]
+            entry["shortest_wait_us"] = outcome.table[:, -1].max().item() / 1000
+        if outcome.own.first_wrong and entry["reason"]:
+            entry["reason"] += f"; on rank 0 {outcome.own.first_wrong}"
+        if self.args.profile_stability:
+            entry["samples_us"] = [sample / 1000 / outcome.own.batch for sample in outcome.own.line.worst]
+
+    def _notes(self, entry: Dict[str, Any], result: GroupResult, late: Sequence[int], partition: Partition) -> str:
+        notes = []
+        if partition.name != "world":
+            notes.append(shorten_list([f"ranks {rank_ranges(result.members)}@"
+                                       + shorten_list(list(dict.fromkeys(self.hosts[rank] for rank in result.members)), 3)]))
+        if result.wrong:
+            notes.append(f"WRONG: {entry['reason']}")
+        if late:
+            notes.append("late: " + shorten_list([self.session.control.name(rank) for rank in late], 3))
+        if above_line(entry, self.args.line_rate):
+            notes.append("above line rate: in-network reduction or an intra-node path, else a mistake in --line-rate")
+        entry["above_line_rate"] = above_line(entry, self.args.line_rate) if self.args.line_rate else None
+        return "; ".join(notes)
+
+    def _samples(self, entry: Dict[str, Any]) -> None:
+        for number, sample in enumerate(entry["samples_us"], 1):
+            rate = entry["busbw"] * entry["time_us"]["median"] / sample if entry["busbw"] and sample else None
+            self.report.line(f"  iteration {number:>4}: {sample:,.1f} us, busbw {format_rate(rate)}")
+
+    def _odd_groups(self, spec: CaseSpec, partition: Partition, results: Sequence[GroupResult]) -> None:
+        """Groups that stand apart from the others of their kind at this size."""
+        for at, _ in odd_ones([result.time_us["median"] for result in results], 6.0, 0.10, side="high")[:3]:
+            result = results[at]
+            hosts = shorten_list(list(dict.fromkeys(self.hosts[rank] for rank in result.members)), 4)
+            usual = median([other.time_us["median"] for other in results])
+            self.report.warn(f"{spec.op} by {partition.name}: ranks {rank_ranges(result.members)} on {hosts} need "
+                             f"{result.time_us['median'] / usual:.1f} x the median of the groups")
+
+    def _pairs(self) -> None:
+        """The pair matrix; ends with the members whose rate stands apart."""
+        level = self.args.pair_level
+        if level == "auto":
+            level = "rank" if self.env.world_size <= RANK_PAIRS_UP_TO else "node"
+        members = list(range(self.env.world_size)) if level == "rank" else list(node_leaders(self.places))
+        if len(members) < 2:
+            self.report.warn("--group pairs by node: there is one node")
+            return
+        size = self.args.pair_bytes or PAIR_BYTES[self.kind]
+        with self.session.stage("pairs", max(self.args.stage_timeout, 1.0)):
+            run = PairRun(load_torch(), self.session, self.exchange, members, size, not self.args.no_check)
+            turns = run.run(self.args.pair_rounds)
+            rates, rows = run.gather()
+            alone = run.alone(rates)
+        if self.session.rank0:
+            names = [f"rank {rank}@{self.hosts[rank]}" if level == "rank" else self.hosts[rank] for rank in members]
+            self.cells = pair_report(self.report, level, names, rates, rows, alone, run.bytes, len(turns))
+
+    def _verdict(self, old: Any, sizes_named: bool) -> Tuple[int, str]:
+        if not self.session.rank0:
+            return OK, ""
+        report, args = self.report, self.args
+        document = report.document
+        report.put("per_rank", self.history.as_json(self.hosts))
+        for sentence in self.history.late_sentences(self.session.control.name):
+            report.warn(sentence)
+        for rank, _, ratio in self.history.odd_ranks()[:4]:
+            report.warn(f"{self.session.control.name(rank)} takes {ratio:.2f} x the median rank's time")
+        for text in text_plot(document["results"]):
+            report.line(text)
+        self._files(document)
+        rc, reason, lines = judge_run(args, document, old, sizes_named, self.session.control.name)
+        report.line()
+        for text in lines:
+            report.line(text)
+        if self.env.world_size == 1 and rc == OK and not args.allow_one:
+            return CANNOT_RUN, f"one rank: there is nothing to measure between ranks ({reason})"
+        return rc, reason
+
+    def _files(self, document: Dict[str, Any]) -> None:
+        """Plot and CSV; a file that can't be written is a warning, the rows are in the report."""
+        if self.args.plot:
+            why_not = png_plot(self.args.plot, document["results"], f"{BENCH_NAME}, {counted(self.env.world_size, 'rank')}", self.cells)
+            if why_not:
+                self.report.warn(f"no plot in {self.args.plot}: {why_not}; the bars above show the same")
+            else:
+                self.report.line(f"plot: {os.path.abspath(self.args.plot)}")
+        if self.args.csv:
+            try:
+                replace_file(self.args.csv, csv_text(document["results"]))
+            except OSError as error:
+                self.report.warn(f"cannot write {self.args.csv}: {error.strerror or error}")

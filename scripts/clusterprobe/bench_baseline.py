@@ -1,0 +1,80 @@
+"""Compare a run with an earlier report: which rows are slower by more than noise and tolerance.
+
+A row counts as slower when its interval lies above the old one's and its median is beyond the tolerance;
+two overlapping intervals are never a difference.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Dict, List, Mapping, Tuple
+
+from clusterprobe.exits import USAGE, ProbeFailure
+from clusterprobe.units import format_size
+
+ROW_KEY = ("op", "dtype", "redop", "place", "mode", "group", "members", "ranks", "bytes")
+
+
+@dataclass(frozen=True)
+class BaselineChange:
+    """One row that is in both reports; `change` is new / old - 1 of the median time."""
+
+    key: Tuple[Any, ...]
+    change: float
+    verdict: str  # slower, faster or same
+
+    def sentence(self) -> str:
+        fields = dict(zip(ROW_KEY, self.key))
+        words = [fields["op"], fields["dtype"], fields["redop"] or "", format_size(fields["bytes"] or 0), fields["mode"],
+                 fields["group"]]
+        return f"{' '.join(word for word in words if word)}: {abs(self.change):.0%} {self.verdict}"
+
+
+def load_baseline(path: str, tool: str) -> Dict[str, Any]:
+    """An earlier report of the same tool; anything else is wrong use."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            document = json.load(file)
+    except (OSError, ValueError) as error:
+        raise ProbeFailure(USAGE, f"--baseline {path} can't be read: {error}", named=True) from None
+    if not isinstance(document, dict) or document.get("tool") != tool or not isinstance(document.get("results"), list):
+        raise ProbeFailure(USAGE, f"--baseline {path} is not a report of {tool}", named=True)
+    return document
+
+
+def baseline_key(row: Mapping[str, Any]) -> Tuple[Any, ...]:
+    return tuple(row.get(name) for name in ROW_KEY)
+
+
+def measured_rows(rows: Any) -> Dict[Tuple[Any, ...], Mapping[str, Any]]:
+    return {baseline_key(row): row for row in rows
+            if row.get("status") == "ok" and row.get("time_us") and row["time_us"].get("median")}
+
+
+def compare_rows(old: Any, new: Any, tolerance: float) -> Tuple[List[BaselineChange], int]:
+    """(changes of the rows in both, new rows without an old one)."""
+    before, after = measured_rows(old), measured_rows(new)
+    changes = []
+    for key, row in after.items():
+        if key not in before:
+            continue
+        was, now = before[key]["time_us"], row["time_us"]
+        change = now["median"] / was["median"] - 1.0
+        verdict = "same"
+        if now["ci"][0] > was["ci"][1] and change > tolerance:
+            verdict = "slower"
+        elif now["ci"][1] < was["ci"][0] and change < -tolerance:
+            verdict = "faster"
+        changes.append(BaselineChange(key, change, verdict))
+    return changes, len(after) - len(changes)
+
+
+def world_differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> List[str]:
+    """What else changed between the two runs, for the reader of the comparison."""
+    found = []
+    for field, names in (("env", ("torch", "cuda", "nccl", "driver")), ("world", ("size", "node_count"))):
+        before, after = old.get(field) or {}, new.get(field) or {}
+        found += [f"{name} was {before.get(name)}, is {after.get(name)}" for name in names
+                  if before.get(name) != after.get(name)]
+    return found

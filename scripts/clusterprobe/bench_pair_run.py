@@ -1,0 +1,135 @@
+"""The pair rounds on real links: one way at a time, timed by the receiver, then the suspects alone.
+
+The receiver asks for the data and measures until it is there, since on a one-sided slow link both ends of
+a sender look slow. It tells the sender the rate, so that each member knows both directions.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+from clusterprobe.bench_exchange import BenchExchange
+from clusterprobe.bench_pairs import (
+    BINS,
+    MOST_SUSPECTS,
+    MemberRates,
+    Suspect,
+    binned,
+    chosen_rounds,
+    find_suspects,
+    member_rates,
+    pair_partner,
+    summary_numbers,
+    witness_of,
+)
+from clusterprobe.collective_buffers import CheckedBuffers, Region
+from clusterprobe.device import Device, wait_for_device
+from clusterprobe.stats import median
+
+PAIR_REPEATS = 3
+
+
+class PairRun:
+    """All pairs of `members` (world ranks) for this rank; ranks outside only keep step."""
+
+    def __init__(self, torch: Any, session: Any, exchange: BenchExchange, members: Sequence[int], size: int,
+                 check: bool) -> None:
+        import torch.distributed as dist
+        self._torch, self._dist = torch, dist
+        self._session, self._exchange = session, exchange
+        self._device: Device = session.device
+        self.members = list(members)
+        rank = session.env.rank
+        self.seat: Optional[int] = self.members.index(rank) if rank in self.members else None
+        self._count = max(1, size // 4)
+        self._check = check
+        self._buffers = CheckedBuffers(torch, "float32", self._device.label, None)
+        self._out = self._buffers.empty(self._count)
+        self._in = self._buffers.empty(self._count)
+        self._word = torch.zeros(1, dtype=torch.int64, device=self._device.label)
+        self._buffers.sources = [Region(self._out, "moved", rank)]
+        self._buffers.fill()
+        self.out: Dict[int, float] = {}
+        self.into: Dict[int, float] = {}
+        self.wrong = 0
+        self.first_wrong = ""
+
+    @property
+    def bytes(self) -> int:
+        return self._count * 4
+
+    def run(self, most_rounds: int) -> List[int]:
+        """The rounds; returns which were taken."""
+        turns = chosen_rounds(len(self.members), most_rounds)
+        for number, turn in enumerate(turns):
+            self._session.step(f"round {number + 1} of {len(turns)}")
+            partner = pair_partner(len(self.members), turn, self.seat) if self.seat is not None else None
+            for lower_sends in (True, False):
+                self._exchange.align()
+                if partner is None:
+                    continue
+                sends = (self.seat < partner) == lower_sends
+                rate = self.one_way(partner, sends)
+                (self.out if sends else self.into)[partner] = rate
+        return turns
+
+    def one_way(self, partner: int, sends: bool) -> float:
+        """Bytes/s from the receiver's clock, equal on both."""
+        peer = self.members[partner]
+        times = []
+        for number in range(PAIR_REPEATS + 1):  # the first one sets the connection up
+            if sends:
+                self._transfer(self._word, peer, False)
+                self._transfer(self._out, peer, True)
+                continue
+            checked = self._check and number == 0
+            self._buffers.targets = [Region(self._in, "moved", peer)]
+            if checked:
+                self._buffers.poison()
+            wait_for_device(self._device.kind)
+            start = time.perf_counter_ns()
+            self._transfer(self._word, peer, True)
+            self._transfer(self._in, peer, False)
+            wait_for_device(self._device.kind)
+            times.append(time.perf_counter_ns() - start)
+            if checked:
+                wrong, first = self._buffers.wrong()
+                self.wrong += wrong
+                self.first_wrong = self.first_wrong or first
+        if not sends:
+            self._word.fill_(int(self.bytes / (median(times[1:]) / 1e9)))
+        self._transfer(self._word, peer, not sends)
+        wait_for_device(self._device.kind)
+        return float(self._word.item())
+
+    def _transfer(self, tensor: Any, peer: int, sends: bool) -> None:
+        call = self._dist.isend if sends else self._dist.irecv
+        for work in self._dist.batch_isend_irecv([self._dist.P2POp(call, tensor, peer)]):
+            work.wait()
+
+    def gather(self) -> Tuple[List[MemberRates], List[List[int]]]:
+        """Every member's summary and its binned row, in the order of members."""
+        numbers = summary_numbers(self.out, self.into, self.wrong)
+        cells = binned(self.out, len(self.members)) if self.seat is not None else []
+        width = min(len(self.members), BINS)
+        table = self._exchange.table(numbers + (cells or [0] * width))
+        rows = [table[rank].tolist() for rank in self.members]
+        return [member_rates(row[:len(numbers)]) for row in rows], [row[len(numbers):] for row in rows]
+
+    def alone(self, members: Sequence[MemberRates]) -> List[Tuple[Suspect, Optional[float]]]:
+        """Each suspect once more against a healthy partner while all others are quiet. Same on all ranks."""
+        suspects = find_suspects(members)[:MOST_SUSPECTS]
+        looked: List[Tuple[Suspect, Optional[float]]] = []
+        for suspect in suspects:
+            self._session.step(f"suspect {suspect.seat} alone")
+            self._exchange.align()
+            witness = witness_of(suspect.seat, members, suspects)
+            rate = 0
+            if witness is not None and self.seat in (suspect.seat, witness):
+                sends = (self.seat == suspect.seat) == (suspect.side == "out")
+                partner = witness if self.seat == suspect.seat else suspect.seat
+                rate = int(self.one_way(partner, sends))
+            known = self._exchange.highest([rate])[0]
+            looked.append((suspect, float(known) if known else None))
+        return looked

@@ -1,0 +1,138 @@
+"""One row from start to end on this rank: memory, buffers, first call, timing; equal steps on all ranks.
+
+A row that can't be done ends the same way on every rank: too little memory and an unsupported type are
+agreed on before anybody waits for anybody. Any other error ends the run and names the rank.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, List, Optional
+
+from clusterprobe.bench_clock import ClockOffset
+from clusterprobe.bench_exchange import BenchExchange
+from clusterprobe.bench_groups import Partition
+from clusterprobe.bench_measure import Effort, Measured, RowMeasurement
+from clusterprobe.bench_rows import pack_numbers
+from clusterprobe.collective_cases import CaseSpec, CollectiveCase, GroupSeat
+from clusterprobe.collective_table import COLLECTIVES, Extent, extent_of
+from clusterprobe.collective_values import TYPE_TRAITS
+from clusterprobe.device import Device
+from clusterprobe.exits import UNEXPECTED, ProbeFailure
+from clusterprobe.units import format_size
+
+REFUSALS = ("not support", "unsupported", "not implemented", "invalid scalar type", "cannot use", "unhandled",
+            "only support", "does not implement", "unconvertible", "invalid tensor", "can't be cast", "numpy is not available", "no backend type")
+FINE, REFUSED, NO_MEMORY = 0, 1, 2
+CHUNK_MEMORY = 96 << 20  # temporaries of filling and checking
+
+
+@dataclass
+class RowOutcome:
+    """What a row came to. `table` holds every rank's numbers when it was measured."""
+
+    status: str  # ok, unsupported, skipped
+    reason: Optional[str]
+    extents: List[Extent]
+    table: Any = None
+    own: Optional[Measured] = None
+
+
+class RowRunner:
+    """Knows the world; runs row after row."""
+
+    def __init__(self, torch: Any, session: Any, exchange: BenchExchange, effort: Effort,
+                 clock: Optional[ClockOffset], memory: int) -> None:
+        self._torch, self._session, self._exchange = torch, session, exchange
+        self._effort, self._clock = effort, clock
+        self._memory = memory
+        self._device: Device = session.device
+
+    def run(self, spec: CaseSpec, partition: Partition, seat: GroupSeat, wanted: int) -> RowOutcome:
+        extents = [extent_of(spec.op, wanted, element_size(self._torch, spec.dtype), len(group), spec.place == "in")
+                   for group in partition.measured]
+        refused = self._impossible(spec, extents)
+        if refused:
+            return refused
+        try:
+            return self._measure(spec, partition, seat, extents)
+        finally:
+            self._release()
+
+    def _impossible(self, spec: CaseSpec, extents: List[Extent]) -> Optional[RowOutcome]:
+        """What is known without trying, equally on every rank."""
+        if not hasattr(self._torch, spec.dtype):
+            return RowOutcome("unsupported", f"this torch has no {spec.dtype}", extents)
+        if spec.mode == "graph" and self._device.kind != "cuda":
+            return RowOutcome("unsupported", f"CUDA graphs need a CUDA device, this is {self._device.kind}", extents)
+        if spec.mode == "graph" and not COLLECTIVES[spec.op].capturable:
+            return RowOutcome("unsupported", f"{spec.op} can't be recorded into a graph", extents)
+        need = max(extent.memory for extent in extents) + CHUNK_MEMORY
+        if need > self._memory:
+            return RowOutcome("skipped", f"needs {format_size(need)} a rank, {format_size(self._memory)} are free "
+                              "on the rank with the least", extents)
+        return None
+
+    def _measure(self, spec: CaseSpec, partition: Partition, seat: GroupSeat, extents: List[Extent]) -> RowOutcome:
+        mine = next((at for at, group in enumerate(partition.measured) if self._session.env.rank in group), None)
+        case, flag, reason = None, FINE, ""
+        try:
+            if mine is not None:
+                case = CollectiveCase(self._torch, spec, extents[mine], seat, self._device.label)
+        except self._torch.OutOfMemoryError:
+            flag, reason = NO_MEMORY, "a rank ran out of memory"
+        except (RuntimeError, TypeError, ValueError, AttributeError, NotImplementedError) as error:
+            flag, reason = REFUSED, self._refusal(error)
+        row = RowMeasurement(case, self._exchange, self._effort, self._clock, self._session.step, spec.mode)
+        outcome = self._agreed(flag, reason, extents, partition.idle)
+        for attempt in (row.first_call, row.capture if spec.mode == "graph" else None):
+            if outcome is None and attempt is not None:
+                flag, reason = self._try(attempt)
+                outcome = self._agreed(flag, reason, extents, partition.idle)
+        if outcome is None:
+            row.run()
+            outcome = RowOutcome("ok", None, extents, self._exchange.table(pack_numbers(row.result)), row.result)
+        row.drop_graph()
+        return outcome
+
+    def _try(self, attempt: Any) -> Any:
+        try:
+            attempt()
+            return FINE, ""
+        except (RuntimeError, TypeError, ValueError, NotImplementedError) as error:
+            return REFUSED, self._refusal(error)
+
+    def _refusal(self, error: Exception) -> str:
+        """The backend's words; anything that is no refusal goes on as what it is."""
+        text = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        if isinstance(error, RuntimeError) and not any(word in text.lower() for word in REFUSALS):
+            raise error
+        return text
+
+    def _agreed(self, flag: int, reason: str, extents: List[Extent], idle: int) -> Optional[RowOutcome]:
+        """None when every rank can go on."""
+        self._session.step("agreement")
+        flags = self._exchange.table([flag])[:, 0].tolist()
+        if not any(flags):
+            return None
+        if NO_MEMORY in flags:
+            return RowOutcome("skipped", f"{self._session.control.name(flags.index(NO_MEMORY))} ran out of memory", extents)
+        refusing = [rank for rank, value in enumerate(flags) if value]
+        if len(refusing) < len(flags) - idle:
+            names = ", ".join(self._session.control.name(rank) for rank in refusing[:4])
+            raise ProbeFailure(UNEXPECTED, f"only {names} of {len(flags)} ranks can't do this: "
+                               f"{reason or 'its log says why'}", named=True)
+        return RowOutcome("unsupported", reason or "refused on other ranks", extents)
+
+    def _release(self) -> None:
+        module = getattr(self._torch, self._device.kind, None)
+        if self._device.kind != "cpu" and hasattr(module, "empty_cache"):
+            module.empty_cache()
+
+
+def element_size(torch: Any, dtype: str) -> int:
+    """Bytes of one value; of types that this torch lacks, by name."""
+    if hasattr(torch, dtype):
+        return int(torch.empty(0, dtype=getattr(torch, dtype)).element_size())
+    digits = "".join(sign for sign in dtype.split("_")[0] if sign.isdigit())
+    return max(1, int(digits or 8) // 8) if dtype in TYPE_TRAITS else 1
