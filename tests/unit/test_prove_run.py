@@ -3,7 +3,10 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
+import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -34,7 +37,11 @@ class Book:
 
 
 @pytest.fixture
-def book(tmp_path):
+def book(tmp_path, monkeypatch):
+    # Scratch folders of this test alone: other runs on this machine have theirs in /tmp.
+    (tmp_path / "scratch").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "scratch"))
     return Book(tmp_path)
 
 
@@ -72,6 +79,28 @@ def test_a_time_limit_ends_the_command_and_what_it_started(book):
     assert not running("sleep 98[78]")
 
 
+@isolated
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_an_ended_run_takes_its_sessions_along(book, number):
+    book.root.joinpath("book.toml").write_text(
+        '[book]\ntitle = "T"\nslug = "t"\nversion = "1"\n[features]\nproofs = true\n[[part]]\nchapters = ["a.md"]\n'
+    )
+    book.root.joinpath("a.md").write_text("# T\n\n" + fence(f"sleep 97{number}", "{.run timeout=99}"))
+    before, root = left(), Path(__file__).resolve().parents[2]
+    env = {**os.environ, "PYTHONPATH": str(root / "build")}
+    process = subprocess.Popen([sys.executable, "-m", "bookpress", "prove", "--book", book.root], env=env)
+    start = time.monotonic()
+    while not running(f"sleep 97{number}") and time.monotonic() - start < 30:
+        time.sleep(0.1)
+    assert running(f"sleep 97{number}"), "it never began"
+    process.send_signal(number)
+    assert process.wait(15) != 0
+    time.sleep(0.5)
+    assert not running(f"sleep 97{number}")
+    # A killed process cannot tidy up; its folder holds nothing that runs.
+    assert number == signal.SIGKILL or left() == before
+
+
 def running(pattern):
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
@@ -85,16 +114,18 @@ def running(pattern):
 
 
 def left():
-    return {p.name for d in ("/tmp", "/dev", "/dev/shm", "/var/tmp") for p in Path(d).glob("*") if "prove" in p.name or "mark-" in p.name}
+    """What this process's fences would have left in the folders that everyone may write."""
+    places = ("/tmp", "/dev", "/dev/shm", "/var/tmp", tempfile.gettempdir())
+    return {p for d in places for p in Path(d).glob("*") if f"mark-{os.getpid()}" in p.name or d == places[-1]}
 
 
 @isolated
-def test_nothing_is_left_behind(book, tmp_path):
+def test_nothing_is_left_behind(book):
     before, key = left(), f"mark-{os.getpid()}"
     text = fence(f"touch /tmp/{key} /dev/shm/{key} $HOME/{key} ~/x\nmkfifo q\n(setsid nohup sleep 983 &)\nls /tmp")
     text += fence(f"ipcmk -M 4096 >/dev/null\ntouch /var/tmp/{key} 2>&1", "{.run exit=1}")
     text += fence(f"touch /dev/{key} 2>&1; mknod /dev/{key}-2 c 1 3; touch /sys/{key}", "{.run exit=1}")
-    text += fence(f"touch /root/{key} || touch {Path.home()}/{key} || touch {tmp_path}/{key}", "{.run exit=1}")
+    text += fence(f"touch /root/{key} || touch {Path.home()}/{key} || touch /opt/{key}", "{.run exit=1}")
     memory = subprocess.run(["ipcs", "-m"], capture_output=True, text=True).stdout
     assert book.prove(text) == []
     assert left() == before

@@ -10,6 +10,7 @@ tool versions. Failures are never cached. `--gpu` imports nothing beyond the sta
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Callable
 
@@ -33,6 +34,7 @@ def main(args: argparse.Namespace, progress: Callable, say: Callable) -> int:
     from . import proofs as written
     from .run import prove
 
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as an exception, so that scratch folders go
     jobs = args.jobs or default_jobs()
     cache = (args.cache or args.out.parent / ".cache").resolve()
     book, found = prepare(config, cache, jobs, progress)

@@ -114,6 +114,11 @@ class Prover:
             }
             for future in as_completed(waiting):
                 yield *waiting[future], future.result()
+        except BaseException:  # also Ctrl-C and SIGTERM: nothing that was started may outlive the answer
+            for pool in pools.values():
+                pool.shutdown(wait=False, cancel_futures=True)
+            sandbox.stop()
+            raise
         finally:
             for pool in pools.values():
                 pool.shutdown(cancel_futures=True)

@@ -30,6 +30,8 @@ _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # A shell that waits for its child does; the `exit` keeps it from replacing itself by that child.
 _INIT = ("sh", "-c", '"$@"; exit $?', "init")
 
+_RUNNING: set[subprocess.Popen] = set()
+
 
 @dataclass(frozen=True)
 class Result:
@@ -62,7 +64,9 @@ def isolation() -> tuple[str, ...]:
             test = ["mount", "-t", "tmpfs", "tmpfs", "/dev/shm"]
             done = subprocess.run([*argv, *test], capture_output=True, check=False)
             if done.returncode == 0:
-                return tuple(argv)
+                # Should this process be killed, its sessions end with it.
+                guard = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
+                return (*guard, *argv)
     return ()
 
 
@@ -127,14 +131,26 @@ def run(session: Session, bin_dir: Path | None = None) -> list[Result]:
     """Run all steps in order; steps after a failure have no Result."""
     with tempfile.TemporaryDirectory(prefix="prove-", ignore_cleanup_errors=True) as name:
         ready = prepare(session, Path(name), bin_dir)
+        process = subprocess.Popen(
+            ready.argv, env=ready.env, cwd=ready.folder, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+        )  # fmt: skip
+        _RUNNING.add(process)
         try:
-            done = subprocess.run(
-                ready.argv, env=ready.env, cwd=ready.folder, stdin=subprocess.DEVNULL,
-                capture_output=True, text=True, errors="replace", timeout=ready.limit_s, check=False,
-            )  # fmt: skip
+            said, _ = process.communicate(timeout=ready.limit_s)
         except subprocess.TimeoutExpired:
             return [Result(124, f"the session did not end within {ready.limit_s} s", 0.0, True)]
-        return _collect(ready, done.stdout + done.stderr, done.returncode)
+        finally:
+            process.kill()
+            process.communicate()
+            _RUNNING.discard(process)
+        return _collect(ready, said, process.returncode)
+
+
+def stop() -> None:
+    """End every session that runs: its space, and all that is in it, ends with `unshare`."""
+    for process in tuple(_RUNNING):
+        process.kill()
 
 
 def _collect(ready: Prepared, said: str, status: int) -> list[Result]:
