@@ -269,7 +269,10 @@ def test_worked_examples(chapter, measured):
     bound = normal["state"]["sm_mhz"]["mean"] * 1e6 * 2 * 512 * 528 / 1e12
     assert f"at most {bound:.0f} TFLOPS" in chapter
     assert f"or {100 * normal['tflops'] / bound:.0f}% of that" in chapter
-    assert "35 + 52 = 87" in chapter
+    record = json.loads((MEASUREMENTS / "accelerators.gpu.json").read_text())
+    read = record["fences"]["thresholds"]["output"]
+    now, margin = (int(re.search(rf"GPU {k} Temp +: (\d+) C", read)[1]) for k in ("Current", "T.Limit"))
+    assert f"limit is {now} + {margin} = {now + margin} °C" in chapter
 
 
 def test_what_units_and_clocks_explain_of_gb200_over_b200(chapter, records):
