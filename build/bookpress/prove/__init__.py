@@ -43,7 +43,7 @@ def main(args: argparse.Namespace, progress: Callable, say: Callable) -> int:
     if errors(found):
         return say(found, args)
     chapters = [(c.path, c.fences) for c in book.chapters if args.only in c.path and c.fences]
-    proofs, problems, outputs = prove(chapters, config.root, cache / "prove", jobs, progress)
+    proofs, problems, outputs = prove(chapters, config.root, cache, jobs, progress)
     if args.refresh:
         problems = refresh.refresh(chapters, outputs, problems, config.root)
     if not args.only:
