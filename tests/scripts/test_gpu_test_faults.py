@@ -296,3 +296,47 @@ def test_two_runs_do_not_mix(new_world, run_tool, tmp_path):
     second = run_tool(GPU_TEST, "--device", "cpu", "--json", "r.json", "--stop-after", "2")
     assert second.rc == 2
     assert (tmp_path / "r.json").read_text() == before
+
+
+def test_late_rank_is_told(new_world):
+    """Rank 2 comes seconds after the others: the run goes on and says who was last."""
+    world = new_world(3).start(
+        GPU_TEST, *OPTIONS, "--stop-after", "3", "--stage-timeout", "90", only=(0, 1)
+    )
+    world.wait_for(0, "[2] address")
+    time.sleep(8)
+    ended = world.start(
+        GPU_TEST, *OPTIONS, "--stop-after", "3", "--stage-timeout", "90", only=(2,)
+    ).finish()
+    assert codes(ended) == {0}, ended
+    assert "last came rank 2@" in ended[0].out
+    assert "s after rank 0" in ended[0].out
+
+
+def test_signal_to_the_parent_of_local_ranks(torch_python, tmp_path, sabotaged):
+    """All of its ranks end, the code is the signal's, nobody is left behind."""
+    import subprocess
+
+    from conftest import clean_environment
+
+    env = clean_environment(AT_CALL="1", BAD_RANK="1", FAULT="late", CLUSTERPROBE_NODE="here")
+    with (tmp_path / "out").open("w") as out, (tmp_path / "err").open("w") as err:
+        parent = subprocess.Popen(
+            [torch_python, str(sabotaged), "--nproc", "3", *OPTIONS, "--stage-timeout", "120"],
+            env=env,
+            cwd=tmp_path,
+            stdout=out,
+            stderr=err,
+            stdin=subprocess.DEVNULL,
+        )
+    end = time.monotonic() + 90
+    while "[4] consistency" not in (tmp_path / "out").read_text():
+        assert parent.poll() is None
+        assert time.monotonic() < end
+        time.sleep(0.2)
+    children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split()
+    parent.send_signal(signal.SIGTERM)
+    assert parent.wait(15) == 143
+    assert len(children) == 3
+    assert not any(Path(f"/proc/{pid}").exists() for pid in children)
+    assert (tmp_path / "out").read_text().count("RESULT status=interrupted rc=143") == 1
