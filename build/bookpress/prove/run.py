@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -46,7 +47,7 @@ def _shaping(session: Session) -> dict[str, str]:
     files = [Path(sandbox.__file__), Path(sandbox.__file__).with_name("inside.py")]
     more = {name: _version([name, "--version"]) for name in programs}
     if session.mode == "slurm":
-        more["slurm"] = _version(["sinfo", "--version"])
+        more["slurm"] = _version(["slurmd", "-V"])
         files += [sandbox.CLUSTER, sandbox.CLUSTER.with_name("slurmconf.py")]
     return {**more, "sandbox": digest(*map(file_digest, files))}
 
@@ -97,6 +98,7 @@ class Prover:
                 self.cache.put("proof", key, (results, date))
             done += 1
             self.progress("prove", done, len(todo))
+        self.cache.trim(["proof"])
 
     def _results(
         self, pending: Sequence[tuple[Session, str]]
@@ -148,9 +150,11 @@ class Prover:
         parts = [self.tools["system"]]
         parts += [r.replace("==", " ") for r in environments.versions(self.root, session.needs).values()]
         if session.mode == "slurm":
-            parts.append(_version(["sinfo", "--version"]) + ", two nodes")
+            parts.append(_version(["slurmd", "-V"]) + ", two nodes")
         langs = {s.fence.lang for s in session.steps}
-        parts += [self.tools["python"] if "python" in langs else self.tools["bash"]]
+        # "GNU bash, version 5.2.15(1)-release (…)" and "Python 3.11.2" as name and number.
+        shell = re.search(r"\d+(\.\d+)+", self.tools["bash"])
+        parts += [self.tools["python"] if "python" in langs else f"bash {shell[0]}" if shell else "bash"]
         return ", ".join(p for p in parts if p)
 
     def _step_failed(self, session: Session, step: Step, result: Result | None) -> None:
