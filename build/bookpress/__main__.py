@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 from . import __version__
@@ -173,7 +174,15 @@ def main(argv: list[str] | None = None) -> int:
     except OSError as error:
         if error.errno not in _DISK:
             raise
-        print(f"bookpress: {error.strerror}: {error.filename or 'output or cache folder'}", file=sys.stderr)
+        # A failed copy names its source first: the place written to is what the reader can mend.
+        place = error.filename2 or error.filename or "output or cache folder"
+        print(f"bookpress: {error.strerror}: {place}", file=sys.stderr)
+        return TOOL
+    except BrokenProcessPool:
+        print(
+            "bookpress: a worker process was killed or crashed; short of memory, give a smaller --jobs, "
+            "otherwise remove the cache folder and build again", file=sys.stderr,
+        )  # fmt: skip
         return TOOL
     except KeyboardInterrupt:
         print("bookpress: interrupted; finished files are untouched", file=sys.stderr)

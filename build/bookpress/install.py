@@ -67,7 +67,11 @@ def _beside(source: Path, place: Path, moves: list[tuple[Path, Path]]) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
     temporary = place.with_name(f".{place.name}.new")
     moves.append((temporary, place))
-    shutil.copy2(source, temporary)
+    try:
+        shutil.copy2(source, temporary)
+    except OSError as error:  # sendfile names its source alone
+        error.filename2 = error.filename2 or str(temporary)
+        raise
 
 
 def _mirror(source: Path, target: Path, moves: list[tuple[Path, Path]]) -> set[Path]:

@@ -295,6 +295,9 @@ def _work(step, state: State) -> None:
     start, before = time.perf_counter(), state.problems
     try:
         pages = step()
+    except WrongUse as error:  # book.toml moved away under us: the last good pages stay
+        print(f"bookpress: {error}", file=sys.stderr, flush=True)
+        return
     except Exception:
         traceback.print_exc()
         return

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
 
+from bookpress import build, serve
 from bookpress import install as module
 from bookpress.__main__ import main
 from bookpress.cache import Cache
@@ -146,3 +150,33 @@ def test_no_number_of_seconds(book, tmp_path, epoch, monkeypatch, capsys):
     monkeypatch.setenv("SOURCE_DATE_EPOCH", epoch)
     assert main(["web", "--book", str(book), "--out", str(tmp_path / "o")]) == 2
     assert "SOURCE_DATE_EPOCH" in capsys.readouterr().err
+
+
+def test_a_full_output_disk_is_named(book, tmp_path, capsys, monkeypatch):
+    def full(source, target):
+        raise OSError(28, "No space left on device", str(source))
+
+    monkeypatch.setattr(module.shutil, "copy2", full)
+    out = tmp_path / "out"
+    assert main(["epub", "--book", str(book), "--out", str(out)]) == 3
+    assert f"No space left on device: {out}" in capsys.readouterr().err
+    assert state(out) == {}
+
+
+def test_a_killed_worker_is_one_line(book, tmp_path, capsys, monkeypatch):
+    def killed(*arguments, **named):
+        with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+            pool.submit(os.abort).result()
+
+    monkeypatch.setattr(build.pdf, "make", killed)
+    assert main(["pdf", "--book", str(book), "--out", str(tmp_path / "out")]) == 3
+    assert "worker process" in capsys.readouterr().err
+
+
+def test_serve_outlives_a_book_that_moves_away(book, tmp_path, capsys):
+    watched = serve.State(book / "book.toml", tmp_path / "cache")
+    (book / "book.toml").rename(book / "other.toml")
+    serve._work(watched.rebuild, watched)
+    said = capsys.readouterr().err
+    assert "cannot read" in said
+    assert "Traceback" not in said
