@@ -236,7 +236,8 @@ class CollectiveBench:
         reason = None
         if result.wrong:
             names = [self.session.control.name(rank) for rank in result.wrong_ranks]
-            reason = f"{result.wrong:,} wrong values seen by {shorten_list(names, 4)}"
+            first = self.session.control.client.look(f"wrong/{self.runner.rows}/{result.wrong_ranks[0]}")
+            reason = f"{result.wrong:,} wrong values seen by {shorten_list(names, 4)}; {first or 'no details'}"
         members = "" if partition.name == "world" else f"ranks {rank_ranges(result.members)}"
         return row_json(spec, partition.name, wanted, extent, "wrong" if result.wrong else "ok", reason, result, members)
 
@@ -247,8 +248,6 @@ class CollectiveBench:
         if late:
             entry["late"] = [self.session.control.name(rank) for rank in late[:8]]
             entry["shortest_wait_us"] = outcome.table[:, -1].max().item() / 1000
-        if outcome.own.first_wrong and entry["reason"]:
-            entry["reason"] += f"; on rank 0 {outcome.own.first_wrong}"
         if self.args.profile_stability:
             entry["samples_us"] = [sample / 1000 / outcome.own.batch for sample in outcome.own.line.worst]
 

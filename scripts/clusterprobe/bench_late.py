@@ -39,25 +39,22 @@ class RankHistory:
     def add(self, table: Any, waits: bool, clock_error: int) -> List[int]:
         """Take in one row; returns the ranks that were late in it."""
         self.rows += 1
-        last, align_last = column(table, "last"), column(table, "align_last")
-        delay, lateness, counts = column(table, "delay"), column(table, "lateness"), column(table, "count")
+        last, delay, lateness, counts = (column(table, name) for name in ("last", "delay", "lateness", "count"))
         own = column(table, "own")
         centre = median([value for value in own if value] or [0])
         self.ratios.append([value / centre if centre else 0.0 for value in own])
         self.entry.append(delay)
         late = []
         for rank in range(self.world):
-            times = max(last[rank] if waits else 0, align_last[rank])
-            if times < max(FEWEST_LATE, LATE_SHARE * counts[rank]):
+            if not waits or last[rank] < max(FEWEST_LATE, LATE_SHARE * counts[rank]):
                 continue
-            inside = waits and last[rank] >= align_last[rank]
-            if inside and clock_error >= 0 and delay[rank] + clock_error < CONFIRMED * lateness[rank]:
+            if clock_error >= 0 and delay[rank] + clock_error < CONFIRMED * lateness[rank]:
                 self.contradicted[rank] = self.contradicted.get(rank, 0) + 1
                 continue
             late.append(rank)
             self.late_rows[rank] = self.late_rows.get(rank, 0) + 1
             self.lateness.setdefault(rank, []).append(lateness[rank])
-            if inside and clock_error >= 0:
+            if clock_error >= 0:
                 self.delays.setdefault(rank, []).append(delay[rank])
         return late
 

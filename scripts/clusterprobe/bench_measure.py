@@ -1,7 +1,8 @@
 """Measuring one row on one rank: first call, warm-up, rounds of timed iterations, checked calls.
 
-Each timed iteration starts after an alignment barrier. Four stamps are taken: arrival at the barrier,
-entry, end of the launch, end. A row's time is the maximum of end - entry over the ranks, per iteration.
+Each timed iteration starts after an alignment barrier. Three stamps are taken: entry, end of the launch,
+end. A row's time is the maximum of end - entry over the ranks, per iteration; end - end of the launch is
+the wait, by which a late rank is known.
 How many iterations follow is decided by rank 0 after each round, so that all ranks do equally many.
 """
 
@@ -41,11 +42,9 @@ class Timeline:
 
     own: List[int] = field(default_factory=list)
     wait: List[int] = field(default_factory=list)  # from the end of the launch to the end
-    align: List[int] = field(default_factory=list)  # in the alignment barrier
     worst: List[int] = field(default_factory=list)
     delay: List[int] = field(default_factory=list)  # entry after the first rank's entry, by common clock
     last: int = 0  # iterations whose wait was the shortest while the others' were long
-    align_last: int = 0  # the same at the alignment barrier
     lateness: List[int] = field(default_factory=list)  # longest wait - own wait in those iterations
     shortest: List[int] = field(default_factory=list)  # the group's shortest wait
 
@@ -180,10 +179,7 @@ class RowMeasurement:
             case.prepare()
         elif case is not None:
             self._quiet()
-        arrival = time.perf_counter_ns()
         self._exchange.align()
-        aligned = time.perf_counter_ns()
-        line.align.append(aligned - arrival)
         if case is None:
             return
         entry, launched, end = self._launch_once()
@@ -226,12 +222,6 @@ class RowMeasurement:
     def _collect(self, count: int) -> None:
         """After a round: the group's extremes of every iteration, and what they say about this rank."""
         line = self.result.line
-        arrivals = line.align[-count:]
-        shortest_align = self._exchange.highest([-wait for wait in arrivals] + arrivals)
-        line.align_last += sum(stands_out(own, longest, -least) for own, least, longest in
-                               zip(arrivals, shortest_align[:count], shortest_align[count:]))
-        line.lateness += [longest - own for own, least, longest in
-                          zip(arrivals, shortest_align[:count], shortest_align[count:]) if stands_out(own, longest, -least)]
         if self._case is None or self._case.seat.n < 2:
             line.worst += line.own[-count:] if self._case is not None else []
             line.delay[len(line.delay) - count:] = [0] * count if self._case is not None else []

@@ -6,10 +6,11 @@ take an even choice of the rounds: each round holds every member, so each gets e
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from clusterprobe.stats import median, robust_scores
+from clusterprobe.stats import NORMAL_CONSISTENCY, median
 from clusterprobe.units import format_rate
 
 BINS = 64  # rows and columns of the matrix that is kept and drawn
@@ -99,6 +100,14 @@ class Suspect:
     score: float
 
 
+def rate_scores(rates: Sequence[float]) -> List[float]:
+    """Robust scores of the logarithms, since links differ by factors: a tenth stands apart among noisy ones."""
+    logs = [math.log(max(rate, 1.0)) for rate in rates]
+    centre = median(logs)
+    scale = max(NORMAL_CONSISTENCY * median([abs(value - centre) for value in logs]), SUSPECT_FLOOR)
+    return [(value - centre) / scale for value in logs]
+
+
 def find_suspects(members: Sequence[MemberRates]) -> List[Suspect]:
     """Worst first. Two members have no majority; then the slower direction is only shown."""
     if len(members) < 3:
@@ -107,7 +116,7 @@ def find_suspects(members: Sequence[MemberRates]) -> List[Suspect]:
     for side in ("out", "into"):
         rates = [getattr(member, side) for member in members]
         usual = median(rates)
-        scores = robust_scores(rates, SUSPECT_FLOOR)
+        scores = rate_scores(rates)
         found += [Suspect(seat, side, rates[seat], usual, score) for seat, score in enumerate(scores)
                   if score < -SUSPECT_SCORE and rates[seat] < SUSPECT_RATIO * usual]
     return sorted(found, key=lambda suspect: suspect.rate)

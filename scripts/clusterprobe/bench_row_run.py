@@ -47,10 +47,12 @@ class RowRunner:
         self._effort, self._clock = effort, clock
         self._memory = memory
         self._device: Device = session.device
+        self.rows = 0
 
     def run(self, spec: CaseSpec, partition: Partition, seat: GroupSeat, wanted: int) -> RowOutcome:
         extents = [extent_of(spec.op, wanted, element_size(self._torch, spec.dtype), len(group), spec.place == "in")
                    for group in partition.measured]
+        self.rows += 1
         refused = self._impossible(spec, extents)
         if refused:
             return refused
@@ -63,6 +65,9 @@ class RowRunner:
         """What is known without trying, equally on every rank."""
         if not hasattr(self._torch, spec.dtype):
             return RowOutcome("unsupported", f"this torch has no {spec.dtype}", extents)
+        backend = self._session.args.backend or self._device.backend
+        if backend == "gloo" and spec.redop == "avg" and TYPE_TRAITS[spec.dtype][0] in ("int", "bool"):
+            return RowOutcome("unsupported", "gloo averages floats only, and fails on the root alone", extents)
         if spec.mode == "graph" and self._device.kind != "cuda":
             return RowOutcome("unsupported", f"CUDA graphs need a CUDA device, this is {self._device.kind}", extents)
         if spec.mode == "graph" and not COLLECTIVES[spec.op].capturable:
@@ -91,6 +96,8 @@ class RowRunner:
                 outcome = self._agreed(flag, reason, extents, partition.idle)
         if outcome is None:
             row.run()
+            if row.result.wrong:  # only these ranks write, so that rank 0 can quote them
+                self._session.control.client.put(f"wrong/{self.rows}/{self._session.env.rank}", row.result.first_wrong)
             outcome = RowOutcome("ok", None, extents, self._exchange.table(pack_numbers(row.result)), row.result)
         row.drop_graph()
         return outcome

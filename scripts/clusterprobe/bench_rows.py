@@ -15,7 +15,7 @@ from clusterprobe.collective_table import Extent, rates_of
 from clusterprobe.stats import median
 from clusterprobe.units import format_rate, format_size
 
-COLUMNS = ("own", "own_max", "wait", "last", "align_last", "lateness", "delay", "delay_max", "wrong", "checked",
+COLUMNS = ("own", "own_max", "wait", "last", "lateness", "delay", "delay_max", "wrong", "checked",
            "first", "count", "low", "high", "median", "p99", "least", "most", "shortest")
 GROUPS_KEPT = 64  # results of more groups than these are summed up
 ROW_HEADS = ("size", "median", "+-%", "p99", "min", "max", "algbw", "busbw", "checked", "first ms", "n")
@@ -33,7 +33,7 @@ def pack_numbers(result: Measured) -> List[int]:
     span = [int(1000 * value) for value in (
         *worst["ci"], worst["median"], worst["p99"], worst["min"], worst["max"])] if worst else [0] * 6
     return [middle_of(line.own) // result.batch, max(line.own, default=0) // result.batch, middle_of(line.wait), line.last,
-            line.align_last, middle_of(line.lateness), middle_of(line.delay), max(line.delay, default=0),
+            middle_of(line.lateness), middle_of(line.delay), max(line.delay, default=0),
             result.wrong, result.checked, result.first_ns, len(line.own), *span, middle_of(line.shortest)]
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Dict, List, Optional, Tuple
 
 BUFFER_TEXT = "count x size, the buffer of one rank"
+MOST_SIZES = 10_000
 WHOLE_TEXT = "share x ranks x size, the whole buffer"
 
 
@@ -121,6 +122,8 @@ def sweep_sizes(smallest: int, largest: int, factor: float, step: Optional[int])
         raise ValueError(f"sizes from {smallest} to {largest} are no range")
     if step is None and factor <= 1:
         raise ValueError(f"factor {factor:g} does not grow")
+    if step is not None and (step < 1 or (largest - smallest) // step > MOST_SIZES):
+        raise ValueError(f"a step of {step} bytes makes more than {MOST_SIZES:,} sizes")
     sizes, size = [], float(smallest)
     while size <= largest:
         sizes.append(int(size))

@@ -1,0 +1,387 @@
+"""The collective benchmark's arithmetic: factors against counted traffic, sizes, verdicts, pairs, options. No torch."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import types
+from pathlib import Path
+
+import pytest
+from conftest import SCRIPTS
+
+from clusterprobe import bench_findings, bench_plot, collective_table
+from clusterprobe.bench_baseline import compare_rows, load_baseline
+from clusterprobe.bench_groups import partition_of
+from clusterprobe.bench_measure import stands_out
+from clusterprobe.bench_options import bench_parser, wanted_sizes, wanted_specs
+from clusterprobe.bench_pairs import (
+    binned,
+    chosen_rounds,
+    draw_matrix,
+    find_suspects,
+    matrix_rows,
+    member_rates,
+    pair_partner,
+    round_count,
+    summary_numbers,
+    witness_of,
+)
+from clusterprobe.collective_table import (
+    COLLECTIVES,
+    bus_factor,
+    extent_of,
+    most_sent,
+    rates_of,
+    uneven_share,
+    uneven_split,
+)
+from clusterprobe.exits import ProbeFailure
+from clusterprobe.topology import pair_rounds
+
+WORLDS = (2, 3, 4, 5, 8, 17)
+
+
+# -- busbw: the bytes that the busiest rank's link carries in a flat ring or a direct exchange, per byte of S
+
+
+def ring_traffic(op: str, n: int, count: int) -> float:
+    """Elements sent by the busiest rank, counted step by step."""
+    sent = [0] * n
+    share = count // n
+    if op in ("reduce_scatter", "all_reduce"):
+        for _, rank in itertools.product(range(n - 1), range(n)):
+            sent[rank] += share
+    if op in ("all_gather", "all_reduce"):
+        for _, rank in itertools.product(range(n - 1), range(n)):
+            sent[rank] += share
+    if op == "all_to_all":
+        for source, target in itertools.permutations(range(n), 2):
+            sent[source] += share
+    if op == "scatter":
+        sent[0] = share * (n - 1)
+    if op == "gather":  # the root's link is the busiest; it receives
+        sent[0] = share * (n - 1)
+    if op in ("broadcast", "reduce"):  # a pipelined chain: each hop carries everything once
+        sent = [count] * n
+    return max(sent)
+
+
+def check_factors(table) -> None:
+    for n in WORLDS:
+        count = 12 * n
+        for op in ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "gather", "scatter", "broadcast", "reduce"):
+            assert table.bus_factor(op, n) == pytest.approx(ring_traffic(op, n, count) / count), (op, n)
+        for op in ("send_recv", "pair", "p2p_batch"):
+            assert table.bus_factor(op, n) == 1.0
+        assert table.bus_factor("barrier", n) is None
+    assert table.bus_factor("all_reduce", 1) == 0.0
+    algbw, busbw = table.rates_of("all_reduce", 4, 1 << 20, 0.001)
+    assert (algbw, busbw) == (pytest.approx((1 << 20) / 0.001), pytest.approx((1 << 20) / 0.001 * 1.5))
+    assert table.rates_of("barrier", 4, 0, 0.001) == (None, None)
+    assert table.rates_of("all_reduce", 4, 8, 0.0) == (None, None)
+
+
+def test_bus_factors_equal_counted_traffic():
+    check_factors(collective_table)
+
+
+MUTATIONS = {
+    "all_reduce factor halved": ("2.0 * (n - 1) / n", "(n - 1) / n"),
+    "all_reduce over n - 1": ("2.0 * (n - 1) / n", "2.0 * n / (n - 1)"),
+    "share forgets the own part": ('"share": (n - 1) / n', '"share": 1.0'),
+    "share doubled": ('"share": (n - 1) / n', '"share": 2 * (n - 1) / n'),
+    "one becomes n": ('"one": 1.0', '"one": float(n)'),
+    "single rank": ("return 0.0", "return 1.0"),
+    "busbw is algbw": ("return size / seconds, size / seconds * factor", "return size / seconds, size / seconds"),
+    "rates inverted": ("return size / seconds, size / seconds * factor", "return seconds / size, seconds / size * factor"),
+    "no time is fast": ("or seconds <= 0 ", ""),
+    "all_gather takes the double": ('"all_gather", WHOLE_TEXT, "share"', '"all_gather", WHOLE_TEXT, "double"'),
+    "broadcast takes the share": ('"broadcast", BUFFER_TEXT, "one"', '"broadcast", BUFFER_TEXT, "share"'),
+    "splits forgotten": ("count = max(1, wanted // element // n)", "count = max(1, wanted // element)"),
+    "S is a share": ("return Extent(count, whole * element, both", "return Extent(count, count * element, both"),
+    "batch counts one message": ("Extent(count, parts * count * element", "Extent(count, count * element"),
+    "uneven shares are even": ("count + (rank % 3 - 1) * (count // 2)", "count"),
+}
+
+
+def broken_table(old: str, new: str):
+    source = Path(collective_table.__file__).read_text()
+    assert old in source, f"the mutation {old!r} has no place any more"
+    module = types.ModuleType("broken_table")
+    import sys
+
+    sys.modules["broken_table"] = module  # dataclasses look their module up
+    exec(compile(source.replace(old, new), "broken_table.py", "exec"), module.__dict__)
+    return module
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_each_broken_formula_is_noticed(name):
+    broken = broken_table(*MUTATIONS[name])
+    with pytest.raises((AssertionError, ZeroDivisionError)):
+        check_factors(broken)
+        check_extents(broken)
+
+
+def check_extents(table) -> None:
+    for n in WORLDS:
+        for wanted in (1, 8, 1000, 1000003):
+            assert table.extent_of("all_reduce", wanted, 4, n).size == max(1, wanted // 4) * 4
+            share = max(1, wanted // 4 // n)
+            for op in ("all_gather", "reduce_scatter", "all_to_all", "gather", "scatter"):
+                extent = table.extent_of(op, wanted, 4, n)
+                assert (extent.count, extent.size) == (share, share * n * 4), (op, n, wanted)
+                assert extent.memory >= extent.size
+    assert table.extent_of("p2p_batch", 1024, 4, 4).size == 1024
+    shares = [table.uneven_share(10, rank) for rank in range(6)]
+    assert shares == [5, 10, 15, 5, 10, 15]
+    assert table.extent_of("all_gather_uneven", 240, 4, 6).size == sum(shares) * 4
+
+
+def test_extents_say_what_is_done():
+    check_extents(collective_table)
+
+
+def test_sizes_beyond_32_bits():
+    """16 GiB in bytes and 3 GiB of int8 elements a rank: counts stay exact."""
+    assert extent_of("all_gather", 3 << 30, 1, 8).size == 3 << 30
+    assert extent_of("all_reduce", 16 << 30, 4, 16384) == extent_of("all_reduce", 16 << 30, 4, 2)
+    assert extent_of("all_reduce", 16 << 30, 4, 2).count == 1 << 32
+
+
+def test_uneven_splits_agree_between_both_ends_and_never_vanish():
+    for n, count in itertools.product((1, 2, 3, 5, 8), (1, 2, 7, 100)):
+        sent = [sum(uneven_split(count, source, target) for target in range(n)) for source in range(n)]
+        assert most_sent(count, n) == max(sent)
+        assert min(uneven_split(count, a, b) for a in range(n) for b in range(n)) >= 1
+        assert max(uneven_split(count, a, b) for a in range(n) for b in range(n)) <= max(1, 2 * count - 1) + (count == 1)
+        assert min(uneven_share(count, rank) for rank in range(n)) >= 1
+    assert len({uneven_split(10, 0, target) for target in range(3)}) == 3
+
+
+def test_rates_are_plain_numbers():
+    assert rates_of("all_gather", 2, 2_000_000, 0.001) == (2e9, 1e9)
+    assert bus_factor("all_gather_object", 4) is None
+
+
+# -- options
+
+
+def options(*words: str):
+    return bench_parser().parse_args(words)
+
+
+def test_names_of_the_public_original():
+    args = options("--num_iterations", "7", "--num_warmup_iterations", "2", "--payload_size_in_gib", "0.5",
+                   "--profile_stability", "--local_rank", "3")
+    assert (args.num_iterations, args.num_warmup_iterations, args.profile_stability) == (7, 2, True)
+    assert wanted_sizes(args, "cuda").sizes == [1 << 29]
+
+
+def test_defaults_are_all_reduce_of_float32():
+    specs = wanted_specs(options())
+    assert [(spec.op, spec.dtype, spec.redop, spec.place, spec.mode) for spec in specs] == [
+        ("all_reduce", "float32", "sum", "in", "block")]
+    assert wanted_sizes(options(), "cuda").sizes[-1] <= 16 << 30
+    assert not wanted_sizes(options(), "cuda").named
+
+
+def test_everything_can_be_asked_for():
+    specs = wanted_specs(options("--collective", "all", "--place", "both", "--mode", "all"))
+    assert {spec.op for spec in specs} == set(COLLECTIVES)
+    assert {(spec.op, spec.place) for spec in specs} >= {("all_gather", "in"), ("all_gather", "out"), ("reduce_scatter", "in")}
+    assert {spec.mode for spec in specs} == {"block", "stream", "graph"}
+    assert [spec.redop for spec in wanted_specs(options("--redop", "all"))][:3] == ["sum", "avg", "min"]
+    assert wanted_specs(options("--collective", "reduce-scatter", "--dtype", "bf16"))[0].dtype == "bfloat16"
+
+
+def test_size_lists_need_not_divide():
+    assert wanted_sizes(options("--sizes", "8,1000003,64K,1MiB"), "cpu").sizes == [8, 1000003, 65536, 1 << 20]
+    assert wanted_sizes(options("-b", "192K", "-e", "200K", "-i", "1K"), "cpu").sizes == [k << 10 for k in range(192, 201)]
+
+
+@pytest.mark.parametrize("words", [("--collective", "all_reduces"), ("--dtype", "float33"), ("--redop", "mean"),
+                                   ("--group", "row"), ("--sizes", "8,x"), ("--mode", "fast"), ("--num-iterations", "0"),
+                                   ("--group", "stride:0"), ("--collective", ",")])
+def test_wrong_words_end_with_2_and_say_what_is_known(words, capsys):
+    with pytest.raises(SystemExit) as ended:
+        options(*words)
+    assert ended.value.code == 2
+    assert "RESULT status=error rc=2 tool=all_reduce_bench" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [("-b", "1M", "-e", "1K"), ("-f", "1"), ("--payload-size-in-gib", "-1"), ("-e", "1G", "-i", "8")])
+def test_impossible_sweeps_are_refused(words):
+    with pytest.raises(ProbeFailure) as refused:
+        wanted_sizes(options(*words), "cpu")
+    assert refused.value.rc == 2
+
+
+def test_help_can_be_formatted():
+    text = bench_parser().format_help()
+    assert "--collective" in text
+    assert "exit status:" in text
+
+
+# -- groups
+
+
+def test_partitions_follow_uneven_nodes():
+    places = [0, 0, 0, 1, 2, 2]
+    assert partition_of("node", places).measured == [[0, 1, 2], [4, 5]]
+    assert partition_of("rail", places).measured == [[0, 3, 4], [1, 5]]
+    assert partition_of("stride:2", places).measured == [[0, 2, 4], [1, 3, 5]]
+    assert partition_of("node", places).idle == 1
+    assert partition_of("world", [0]).measured == [[0]]
+    with pytest.raises(ProbeFailure):
+        partition_of("stride:9", places)
+
+
+# -- pairs
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 5, 8, 9])
+def test_partner_formula_is_the_circle_schedule(count):
+    rounds = list(pair_rounds(count))
+    assert len(rounds) == round_count(count)
+    for turn, pairs in enumerate(rounds):
+        mine = {(min(a, b), max(a, b)) for a in range(count) if (b := pair_partner(count, turn, a)) is not None}
+        assert mine == set(pairs)
+
+
+def synthetic(count: int, rate) -> tuple[list, list]:
+    """Members and rows as the run would gather them; rate(sender, receiver) in bytes/s."""
+    members, rows = [], []
+    for seat in range(count):
+        out = {other: rate(seat, other) for other in range(count) if other != seat}
+        into = {other: rate(other, seat) for other in range(count) if other != seat}
+        members.append(member_rates(summary_numbers(out, into, 0)))
+        rows.append(binned(out, count))
+    return members, rows
+
+
+def test_capped_sender_is_the_only_suspect():
+    members, rows = synthetic(4, lambda a, b: 25e6 if a == 2 else 500e6 + 90e6 * ((3 * a + b) % 5))
+    suspects = find_suspects(members)
+    assert [(suspect.seat, suspect.side) for suspect in suspects] == [(2, "out")]
+    assert witness_of(2, members, suspects) in (0, 1, 3)
+    text = draw_matrix(matrix_rows(rows, 4), ["a", "b", "c", "d"], 4)
+    assert text[-2].split() == ["c", "25.0", "25.0", "25.0"]
+
+
+def test_capped_receiver_is_told_apart_from_a_sender():
+    members, _ = synthetic(5, lambda a, b: 40e6 if b == 1 else 400e6)
+    assert [(suspect.seat, suspect.side) for suspect in find_suspects(members)] == [(1, "into")]
+
+
+def test_equal_and_noisy_members_are_not_accused():
+    assert find_suspects(synthetic(6, lambda a, b: 1e9)[0]) == []
+    assert find_suspects(synthetic(6, lambda a, b: 1e9 * (1 + 0.15 * ((5 * a + 3 * b) % 7)))[0]) == []
+    assert find_suspects(synthetic(2, lambda a, b: 1e9 if a else 1e6)[0]) == []  # no majority among two
+
+
+def test_chosen_rounds_are_spread():
+    assert chosen_rounds(10, 256) == list(range(9))
+    chosen = chosen_rounds(2048, 256)
+    assert (len(chosen), chosen[0], len(set(chosen))) == (256, 0, 256)
+    assert chosen[-1] > 2000
+
+
+# -- late ranks
+
+
+def test_shortest_wait_rule():
+    ms = 1_000_000
+    assert stands_out(5 * ms, 55 * ms, 5 * ms)
+    assert not stands_out(55 * ms, 55 * ms, 5 * ms)
+    assert not stands_out(24 * ms, 36 * ms, 24 * ms)  # a one-sided slow link: the victims' spread
+    assert not stands_out(10_000, 60_000, 10_000)  # jitter
+
+
+# -- verdicts
+
+
+def row(**changed) -> dict:
+    made = {"op": "all_reduce", "dtype": "float32", "redop": "sum", "place": "in", "mode": "block", "group": "world", "members": None,
+            "ranks": 4, "wanted_bytes": 1 << 20, "bytes": 1 << 20, "count": 1 << 18, "algbw": 2e9, "busbw": 3e9, "first_ms": 1.0,
+            "checked": 8, "wrong": 0, "status": "ok", "reason": None,
+            "time_us": {"median": 500.0, "p99": 520.0, "min": 490.0, "max": 530.0, "ci": [495.0, 505.0], "count": 30}}
+    return {**made, **changed}
+
+
+def judged(*rows: dict, words: tuple[str, ...] = (), old=None, named: bool = False, pairs: tuple = ()):
+    document = {"results": list(rows), "pairs": list(pairs), "env": {}, "world": {}}
+    return bench_findings.judge_run(options(*words), document, old, named, str)
+
+
+def test_gate_judges_large_sizes_only():
+    small, large = row(bytes=8, busbw=1e4), row()
+    assert judged(small, large, words=("--fail-below", "2.5"))[0] == 0
+    rc, reason, _ = judged(small, large, words=("--fail-below", "3.5"))
+    assert (rc, reason) == (3, "busbw 3.00 GB/s is below 3.5 GB/s: all_reduce float32 sum 1 MiB block world")
+    assert judged(small, large, words=("--fail-below", "2.5", "--gate-bytes", "8"))[0] == 3
+    assert judged(row(busbw=None, op="barrier"), words=("--fail-below", "1"))[0] == 7
+
+
+def test_wrong_data_is_graver_than_a_gate():
+    assert judged(row(status="wrong", wrong=1, reason="x"), words=("--fail-below", "100"))[0] == 4
+    assert judged(row(), pairs=({"wrong_members": ["rank 1@b"]},))[0] == 4
+
+
+def test_left_out_rows():
+    missing = row(status="unsupported", reason="Invalid scalar type", time_us=None, busbw=None, dtype="int16")
+    assert judged(row(), missing)[0] == 7
+    assert judged(row(), missing, words=("--dtype", "all"))[0] == 0
+    assert judged(missing)[0] == 6
+    too_large = row(status="skipped", reason="needs", time_us=None, busbw=None)
+    assert judged(row(), too_large, named=True)[0] == 7
+    assert judged(row(), too_large)[0] == 0
+
+
+def test_baseline_needs_separate_intervals_and_tolerance():
+    def timed(median: float, half: float) -> dict:
+        return row(time_us={"median": median, "p99": median, "min": median, "max": median,
+                            "ci": [median - half, median + half], "count": 9})
+
+    for new, verdict in ((timed(500, 5), "same"), (timed(520, 2), "same"), (timed(600, 110), "same"), (timed(600, 5), "slower"),
+                         (timed(400, 5), "faster")):
+        assert compare_rows([timed(500, 5)], [new], 0.05)[0][0].verdict == verdict
+    rc, reason, lines = judged(timed(600, 5), old={"results": [timed(500, 5)], "started": "then"})
+    assert (rc, "1 slower" in reason) == (3, True)
+    assert "all_reduce float32 sum 1 MiB block world: 20% slower" in lines[1]
+    assert judged(timed(600, 5), old={"results": [row(bytes=8)], "started": "then"})[0] == 7
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"tool": "mamf-finder", "results": []}', "{"])
+def test_a_baseline_that_is_none(text, tmp_path):
+    path = tmp_path / "old.json"
+    path.write_text(text)
+    with pytest.raises(ProbeFailure) as refused:
+        load_baseline(str(path), "all_reduce_bench")
+    assert refused.value.rc == 2
+
+
+def test_line_rate_is_a_mark_not_a_failure():
+    assert bench_findings.above_line(row(busbw=60e9), 50)
+    assert not bench_findings.above_line(row(busbw=40e9), 50)
+    assert judged(row(busbw=60e9), words=("--line-rate", "50"))[0] == 0
+
+
+# -- pictures
+
+
+def test_text_plot_and_csv():
+    rows = [row(bytes=8 ** n, busbw=1e6 * 8 ** n) for n in range(1, 5)]
+    text = bench_plot.text_plot(rows)
+    assert text[1] == "busbw of all_reduce float32 sum in block world"
+    assert text[-1].count("#") == bench_plot.BAR
+    assert text[-2].count("#") == bench_plot.BAR / 8
+    lines = bench_plot.csv_text([*rows, row(time_us=None, status="unsupported", reason='a, "b"')]).split("\n")
+    assert len(lines[0].split(",")) == len(lines[1].split(","))
+    assert '"a, ""b"""' in lines[5]
+
+
+def test_nothing_in_the_report_is_not_json():
+    json.dumps(row(), allow_nan=False)
+    assert (SCRIPTS / "all_reduce_bench.py").exists()
