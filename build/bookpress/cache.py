@@ -86,6 +86,9 @@ class Cache:
             os.unlink(name)
             raise
 
+    def drop(self, kind: str, key: str) -> None:
+        self._file(kind, key).unlink(missing_ok=True)
+
     def trim(self, kinds: Iterable[str]) -> None:
         """Drop entries that no build has used for two weeks."""
         limit = time.time() - _KEEP_DAYS * 86_400

@@ -208,6 +208,14 @@ def test_the_cache_answers_until_the_fence_changes(book):
         assert book.prove(fence("exit 1")), "a failure is never cached"
 
 
+def test_a_run_whose_output_differs_is_made_again(book):
+    text = fence("date +%N", "{.run id=x}") + "```output {of=x}\nanother\n```\n"
+    assert [p.code for p in book.prove(text)] == ["PRV002"]
+    first = book.outputs["a.md", "x"]
+    assert [p.code for p in book.prove(text)] == ["PRV002"]
+    assert book.outputs["a.md", "x"] != first
+
+
 def test_outputs_are_compared_and_refreshed(book):
     text = (
         "> A quote.\n>\n> ```bash {.run id=a}\n> printf '1\\n\\n3 4\\n'\n> ```\n>\n> ```output {of=a}\n> 1\n> 2\n> ```\n\n"

@@ -63,6 +63,7 @@ class Prover:
         self.proofs: list[Proof] = []
         self.problems: list[Problem] = []
         self.outputs: dict[tuple[str, str], str] = {}  # (chapter, fence id) → what it printed
+        self.keys: dict[tuple[str, str], str] = {}  # (chapter, fence id) → cache key of its session
 
     def report(self, chapter: str, line: int, code: str, message: str, hint: str = "") -> None:
         self.problems.append(Problem(chapter, line, 1, code, message, hint))
@@ -85,6 +86,7 @@ class Prover:
                 continue
             pins = environments.versions(self.root, session.needs)
             key = session_hash(session, {**self.tools, **pins, **_shaping(session)})
+            self.keys |= {(session.chapter, s.fence.id): key for s in session.steps if s.proves}
             kept = self.cache.get("proof", key)
             if kept is not None:
                 self.settle(session, kept[0], kept[1], cached=True)
@@ -234,6 +236,8 @@ class Prover:
             return  # the command itself failed and is reported, or FEN007 says that it is not there
         wrong = compare(fence.text, printed)
         if wrong is not None:
+            # The run may have been the odd one: it is made again next time.
+            self.cache.drop("proof", self.keys.get((chapter, name), "none"))
             hint = "if the run is right: bookpress prove --refresh"
             self.report(chapter, fence.line + 1 + wrong.row, "PRV002", str(wrong), hint)
 
