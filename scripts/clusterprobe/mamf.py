@@ -17,10 +17,23 @@ from clusterprobe.launch import RankEnv
 from clusterprobe.matmul_dtypes import MatmulDtype, parse_dtypes
 from clusterprobe.matmul_measure import DtypeRun
 from clusterprobe.matmul_options import mamf_parser
-from clusterprobe.matmul_plan import DEFAULT_LAST_CACHE, MatmulRequest, cache_rule, describe_plan, read_request
-from clusterprobe.matmul_results import DtypeResult, odd_devices, print_devices, print_result, slowest_sentence
+from clusterprobe.matmul_plan import (
+    DEFAULT_LAST_CACHE,
+    MatmulRequest,
+    cache_rule,
+    describe_plan,
+    read_request,
+)
+from clusterprobe.matmul_results import (
+    DtypeResult,
+    odd_devices,
+    print_devices,
+    print_result,
+    slowest_sentence,
+)
 from clusterprobe.matmul_samples import MatmulLook
 from clusterprobe.matmul_shapes import MatmulShape
+from clusterprobe.matmul_team import MatmulTeam
 from clusterprobe.session import Session, run_probe
 from clusterprobe.telemetry import Telemetry, open_telemetry
 from clusterprobe.version import PROBE_VERSION
@@ -92,39 +105,11 @@ def print_head(session: Session) -> None:
                 + cache_rule(args.cache, device.l2_bytes or DEFAULT_LAST_CACHE, known))
 
 
-class Team:
-    """What the ranks decide together. With one rank, its own view."""
-
-    def __init__(self, session: Session, dtype: str, keep: int) -> None:
-        self._session, self._dtype, self._keep = session, dtype, keep
-
-    def agree(self, what: str, mine: List[MatmulShape]) -> List[MatmulShape]:
-        """One list for all ranks: the shapes that most ranks put high."""
-        control, name = self._session.control, f"{self._dtype}/{what}"
-        words = [[shape.m, shape.n, shape.k, shape.batch] for shape in mine]
-        lists = control.gather_all(name, words, self._session.patience())
-        merged = None if lists is None else merge_lists(list(lists.values()), max(self._keep, len(mine)))
-        return [MatmulShape(*word) for word in control.from_rank0(name, merged, self._session.patience())]
-
-    def gather(self, what: str, record: Any) -> Optional[Dict[int, Any]]:
-        return self._session.control.gather_all(f"{self._dtype}/{what}", record, self._session.patience())
-
-
-def merge_lists(lists: List[List[List[int]]], keep: int) -> List[List[int]]:
-    """By points: the first place of a list of five gives five; ties by the shape itself."""
-    points: Dict[Tuple[int, ...], int] = {}
-    longest = max((len(one) for one in lists), default=0)
-    for one in lists:
-        for place, word in enumerate(one):
-            points[tuple(word)] = points.get(tuple(word), 0) + longest - place
-    return [list(word) for word in sorted(points, key=lambda word: (-points[word], word))[:keep]]
-
-
 def measure(session: Session, request: MatmulRequest, dtype: MatmulDtype, telemetry: Telemetry,
             log: LookLog) -> Tuple[DtypeResult, Optional[Dict[int, Any]]]:
     """One format on all ranks; (own result, all ranks' results on rank 0)."""
     args, report = session.args, session.report
-    team = Team(session, dtype.name, args.finalists)
+    team = MatmulTeam(session, dtype.name, args.finalists)
     run = DtypeRun(args, request, session.device, dtype, telemetry, report, session.step)
     limit = max(args.stage_timeout, 6 * args.budget)
     with session.stage(f"{dtype.name} probe"):
@@ -155,7 +140,8 @@ def report_dtype(session: Session, result: DtypeResult, records: Dict[int, Any])
         report.line(f"{result.dtype}: {result.wrong or result.reason}")
     for figure in [one for one in (result.sustained, result.burst, *result.finals, *result.bursts[1:]) if one]:
         report.add("results", {"dtype": result.dtype, **figure.as_json(), "rounds": result.rounds,
-                               "drift": result.drift, "steady": result.steady, "coverage": result.coverage})
+                               "drift": result.drift, "steady": result.steady, "coverage": result.coverage,
+                               "timer": result.timer, "float32_matmul_precision": result.precision})
     if result.finals:
         print_result(report, result)
     for rank, record in sorted(records.items()):

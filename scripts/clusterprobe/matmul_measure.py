@@ -13,11 +13,24 @@ from clusterprobe.device import Device, free_memory
 from clusterprobe.matmul_data import MatmulOperands, OperandsTooLarge
 from clusterprobe.matmul_dtypes import MatmulDtype
 from clusterprobe.matmul_peaks import dense_peak
-from clusterprobe.matmul_plan import (DEFAULT_LAST_CACHE, SWEEP_SECONDS, MatmulRequest, longest_flop, shape_limits)
+from clusterprobe.matmul_plan import (
+    DEFAULT_LAST_CACHE,
+    SWEEP_SECONDS,
+    MatmulRequest,
+    longest_flop,
+    shape_limits,
+)
 from clusterprobe.matmul_results import DtypeResult, StateFigure, WatchedBench
 from clusterprobe.matmul_run import DeviceBench, error_text
 from clusterprobe.matmul_samples import MatmulLook, mean_interval, work_over_time
-from clusterprobe.matmul_search import (AS_ASKED, OVERRUN, FinalTable, SearchPlan, ShapeSearch, run_finals)
+from clusterprobe.matmul_search import (
+    AS_ASKED,
+    OVERRUN,
+    FinalTable,
+    SearchPlan,
+    ShapeSearch,
+    run_finals,
+)
 from clusterprobe.matmul_shapes import MatmulShape, draw_candidates
 from clusterprobe.report import Report
 from clusterprobe.stats import median, median_interval
@@ -70,6 +83,8 @@ class DtypeRun:
         """Finalists of this device, best first; may be empty when every shape failed."""
         self.bench = DeviceBench(self.device, self.operands, self.peak, self.args.cache,
                                  self.args.num_iterations, self.args.num_warmup_iterations)
+        self.result.timer = self.bench.timer
+        self.result.precision = self.operands.torch.get_float32_matmul_precision()
         sides = (256, 512, 1024, 2048, 4096)
         rate = self.bench.calibrate([MatmulShape(side, side, side) for side in sides])
         self.watched = WatchedBench(self.bench, self.report, self.dtype.name, each)
@@ -124,7 +139,11 @@ class DtypeRun:
         self.step(f"{self.dtype.name} finals")
         table = run_finals(shared, self.bench, self.plan.seconds("finals"))
         self._keep_finals(table)
-        winner = agree("winner", [score.shape for score in table.scores])[0]
+        winners = agree("winner", [score.shape for score in table.scores])
+        if not winners:
+            self.result.reason = "no finalist could be measured"
+            return self.result
+        winner = winners[0]
         self.step(f"{self.dtype.name} hold {winner}")
         held = self.bench.hold(winner, self.plan.seconds("hold") / 1.1)
         self.result.sustained = self._figure("sustained", winner, [held])

@@ -8,7 +8,14 @@ from typing import List, Optional, Sequence, Tuple
 
 from clusterprobe.exits import USAGE, ProbeFailure
 from clusterprobe.matmul_dtypes import MatmulDtype
-from clusterprobe.matmul_shapes import MatmulShape, ShapeGrid, ShapeLimits, axis_range, default_grid, parse_shape
+from clusterprobe.matmul_shapes import (
+    MatmulShape,
+    ShapeGrid,
+    ShapeLimits,
+    axis_range,
+    default_grid,
+    parse_shape,
+)
 
 LONGEST_CALL = {"cpu": 0.02}  # seconds of one product; longer ones tell nothing new and cost budget
 LONGEST_CALL_DEVICE = 2.5e-3

@@ -66,6 +66,8 @@ class DtypeResult:
     drift: Optional[float] = None
     steady: Optional[bool] = None
     coverage: str = ""
+    timer: str = ""
+    precision: str = ""  # torch's float32_matmul_precision: the difference between fp32 and tf32
     failed_shapes: int = 0
 
     def as_json(self) -> Dict[str, Any]:
@@ -160,7 +162,7 @@ FIGURE_WIDTHS = (-9, -18, 7, 13, 7, 7, 5, 4, 3, -20)
 def print_result(report: Report, result: DtypeResult) -> None:
     """The tables of this rank's device."""
     report.line()
-    report.line(f"{result.dtype}: {result.coverage}")
+    report.line(f"{result.dtype}: {result.coverage}; timed by {result.timer}")
     report.heading(FIGURE_COLUMNS, FIGURE_WIDTHS)
     for figure in result.finals + result.bursts:
         report.row(figure_cells(figure))

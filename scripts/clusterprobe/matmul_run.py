@@ -21,7 +21,9 @@ from clusterprobe.matmul_shapes import MatmulShape
 FEWEST_REPS = 3
 MOST_REPS = 20_000
 DROP_SHARE, DROP_SECONDS = 0.3, 0.15  # the power limit reacts within 0.1 s
+WAKE_SECONDS = 0.003
 BURST_SECONDS = 0.05  # shorter than the power limit's reaction
+CALIBRATION_SECONDS = 0.2
 FIRST_GUESS = 1e11  # FLOP/s until something was timed
 
 
@@ -87,24 +89,25 @@ class DeviceBench(MatmulBench):
 
     def hold(self, shape: MatmulShape, seconds: float) -> MatmulLook:
         """One long block for the sustained figure."""
-        return list(self.look([(shape, seconds)]))[0]
+        return next(self.look([(shape, seconds)]))
 
     def burst(self, shape: MatmulShape, rest: float) -> MatmulLook:
-        """After a rest: two dropped repetitions, then as many as end before the power limit reacts."""
+        """After a rest: a few ms dropped, then as many as end before the power limit reacts."""
         self.rest(rest)
+        drop = 2 + int(WAKE_SECONDS / self.expected(shape))  # a device that slept raises its clock first
         reps = max(FEWEST_REPS, int(BURST_SECONDS / self.expected(shape)))
         began = self.now()
-        block = self._guarded(shape, lambda: self._queue(shape, 2, min(reps, MOST_REPS)))
+        block = self._guarded(shape, lambda: self._queue(shape, drop, min(reps, MOST_REPS)))
         return self._collect(block, began) if isinstance(block, QueuedBlock) else block
 
     def calibrate(self, shapes: Sequence[MatmulShape], enough: float = 2e-3) -> float:
         """FLOP/s from growing products, until one takes long enough to say something about large ones."""
         for shape in shapes:
-            looks = list(self.look([(shape, 0.0)]))
-            if looks[0].tflops:
-                self._rate = looks[0].tflops * 1e12
-                if shape.flop / self._rate >= enough:
-                    break
+            look = next(self.look([(shape, COUNTED)]))
+            if look.tflops:
+                self._rate = look.tflops * 1e12
+            if shape.flop / self._rate >= enough or look.ended - look.began > CALIBRATION_SECONDS:
+                break
         return self._rate
 
     def expected(self, shape: MatmulShape) -> float:

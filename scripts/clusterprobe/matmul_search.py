@@ -12,8 +12,15 @@ import random
 from dataclasses import dataclass, field
 from typing import Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
-from clusterprobe.matmul_samples import (MatmulLook, ShapeScore, clearly_better, mean_interval, rank_scores,
-                                         round_drift, work_over_time)
+from clusterprobe.matmul_samples import (
+    MatmulLook,
+    ShapeScore,
+    clearly_better,
+    mean_interval,
+    rank_scores,
+    round_drift,
+    work_over_time,
+)
 from clusterprobe.matmul_shapes import MatmulShape, ShapeGrid
 from clusterprobe.stats import Interval
 

@@ -7,6 +7,8 @@ import random
 from pathlib import Path
 
 import pytest
+from mamf_recording import RecordedBench, load_sweep, smooth_hot
+
 from clusterprobe.matmul_samples import (
     MatmulLook,
     clearly_better,
@@ -19,7 +21,6 @@ from clusterprobe.matmul_samples import (
 )
 from clusterprobe.matmul_search import SearchPlan, ShapeSearch, run_finals
 from clusterprobe.matmul_shapes import MatmulShape, ShapeLimits, draw_candidates
-from mamf_recording import RecordedBench, load_sweep, smooth_hot
 
 GRID, COOL, RAW_HOT = load_sweep()
 HOT = smooth_hot(COOL, RAW_HOT)
@@ -166,12 +167,15 @@ def test_interval_of_a_mean():
     assert clearly_better(fast, slow)
     assert not clearly_better(slow, fast)
     assert not clearly_better(fast, fast)
+    swinging = judge_block(SHAPE, [0.9e-3] * 10 + [1.1e-3] * 10 + [0.9e-3] * 10 + [1.1e-3] * 10)
+    assert not clearly_better(judge_block(SHAPE, [0.98e-3] * 40), swinging), "faster, but within what swings"
 
 
 def test_drift_is_relative_to_each_shape():
     assert round_drift([[100, 50], [100, 50]]) is None
     assert round_drift([[100, 50], [101, 50.5], [102, 51]]) == pytest.approx(0.0198, abs=1e-4)
     assert round_drift([[100, 200], [100, 200], [100, 200]]) == pytest.approx(0.0)
+    assert round_drift([[100, 1.0], [100, 1.1], [100, 1.2]]) == pytest.approx(0.1 / 1.1, abs=0.001)
 
 
 # -- what the H200 gave

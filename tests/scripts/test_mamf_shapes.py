@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+
 from clusterprobe.exits import ProbeFailure
 from clusterprobe.matmul_dtypes import MATMUL_DTYPES, find_dtype, parse_dtypes
 from clusterprobe.matmul_options import mamf_parser
@@ -146,7 +147,7 @@ def test_dtype_names():
     assert [one.name for one in parse_dtypes("bf16,fp8,bfloat16")] == ["bf16", "fp8"]
     assert len(parse_dtypes("all")) == len(MATMUL_DTYPES)
     for text in ("bf17", "", "bf16,x"):
-        with pytest.raises(ValueError, match="dtype|not one of"):
+        with pytest.raises(ValueError, match=r"dtype|not one of"):
             parse_dtypes(text)
 
 

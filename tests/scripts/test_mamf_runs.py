@@ -1,0 +1,206 @@
+"""mamf-finder as a process on the CPU: the same code path as on a device, with small shapes and budgets."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from conftest import SCRIPTS, load_report
+
+TOOL = SCRIPTS / "mamf-finder.py"
+SMALL = ("--device", "cpu", "--json", "out.json", "--budget", "500ms")
+ONE = ("--shape", "128x128x256")
+# A faulty device: `multiply` is what stands between the operands and torch.
+FAULTY = """import sys
+sys.path.insert(0, {scripts!r})
+from clusterprobe.matmul_data import MatmulOperands
+right = MatmulOperands.multiply
+calls = 0
+def multiply(self, a, b, c):
+    global calls
+    calls += 1
+{fault}
+MatmulOperands.multiply = multiply
+from clusterprobe.mamf import mamf_main
+sys.exit(mamf_main())
+"""
+
+
+@pytest.fixture
+def faulty(tmp_path):
+    def write(*lines: str):
+        path = tmp_path / "faulty.py"
+        path.write_text(FAULTY.format(scripts=str(SCRIPTS), fault="\n".join(f"    {line}" for line in lines)))
+        return path
+
+    return write
+
+
+def figures(report: dict, state: str) -> list[dict]:
+    return [one for one in report["results"] if one.get("state") == state]
+
+
+def screen(report: dict) -> dict:
+    return next(one for one in report["results"] if one["kind"] == "screen")
+
+
+def test_search(run_tool, tmp_path, valid_report):
+    """CUDA_VISIBLE_DEVICES may hold a UUID; nothing reads it as a number."""
+    ended = run_tool(TOOL, *SMALL, "--candidates", "20", "--dtype", "fp32", "--notes", "a note",
+                     CUDA_VISIBLE_DEVICES="GPU-1a2b3c4d")
+    assert (ended.rc, ended.err, ended.result["status"]) == (0, "", "ok")
+    report = valid_report(tmp_path / "out.json")
+    sustained, burst = figures(report, "sustained")[0], figures(report, "burst")[0]
+    assert sustained["tflops"] > 0
+    assert burst["tflops"] > 0
+    assert sustained["status"] == "ok"
+    assert sustained["checked"] > 0
+    assert sustained["percent_of_peak"] is None
+    assert sustained["telemetry"]["power_w"] is None, "absent counters are null"
+    assert report["config"]["notes"] == "a note"
+    assert sustained["float32_matmul_precision"] == "highest"
+    assert sustained["timer"].startswith("host clock")
+    assert "no NVML" in ended.out
+    assert screen(report)["measured"] >= len(figures(report, "final"))
+    assert report["per_rank"][0]["sustained"] == sustained["tflops"]
+
+
+def test_old_command_line_writes_its_file_once(run_tool, tmp_path, valid_report):
+    words = ("--m", "64", "128", "--n", "128", "--k_range", "64", "257", "64", "--num_iterations", "4",
+             "--num_warmup_iterations", "1", "--dtype", "float32", "--output_file", "old.txt", "--verbose")
+    ended = run_tool(TOOL, *SMALL, *words)
+    assert (ended.rc, ended.err) == (0, "")
+    assert screen(valid_report(tmp_path / "out.json"))["measured"] == 8
+    lines = (tmp_path / "old.txt").read_text().splitlines()
+    assert sum(line.startswith("fp32 64 128 64 1 ") for line in lines) == 2  # cool and hot
+    again = run_tool(TOOL, *SMALL[:3], "other.json", *words)
+    assert again.rc == 2
+    assert "old.txt exists" in again.why
+
+
+def test_what_does_not_fit_or_fails_is_a_row(run_tool, tmp_path, valid_report, faulty):
+    path = faulty("if b.shape[0] == 384: raise RuntimeError('CUDA out of memory. Tried to allocate 9 GiB')",
+                  "right(self, a, b, c)")
+    ended = run_tool(path, *SMALL, "--m", "64", "--n", "64", "9000000000", "--k", "128", "384", "--dtype", "fp32")
+    assert (ended.rc, ended.err) == (7, "")
+    assert "could not be measured" in ended.why
+    failures = {(one["n"], one["k"]): one["reason"] for one in screen(valid_report(tmp_path / "out.json"))["failures"]}
+    assert failures[64, 384] == "out of device memory"
+    assert failures[9000000000, 128].startswith("does not fit: needs ")
+    assert (64, 128) not in failures
+
+
+def test_formats(run_tool, tmp_path, valid_report):
+    """fp8 runs, TF32 is refused where it has no effect, data and layout are named; asked for by name: partial."""
+    ended = run_tool(TOOL, *SMALL, *ONE, "--dtype", "fp8,tf32,int8,fp64", "--cache", "flush", "--layout", "nn")
+    assert ended.err == ""
+    report = valid_report(tmp_path / "out.json")
+    by_dtype = {one["dtype"]: one for one in report["results"] if one["kind"] == "figure" and one.get("state") != "final"}
+    assert "TF32 is not in effect" in by_dtype["tf32"]["reason"]
+    assert by_dtype["fp64"]["tflops"] > 0
+    assert (ended.rc, report["status"]) == (7, "partial")
+    assert "layout nn" in ended.out
+    assert "overwritten before each repetition" in ended.out
+
+
+def test_batches_and_data(run_tool, tmp_path, valid_report):
+    ended = run_tool(TOOL, *SMALL, *ONE, "--batch", "3", "--data", "ones", "--cache", "none", "--dtype", "bf16")
+    assert (ended.rc, ended.err) == (0, "")
+    assert figures(valid_report(tmp_path / "out.json"), "sustained")[0]["batch"] == 3
+    assert "data ones" in ended.out
+
+
+@pytest.mark.parametrize("fault", [
+    ("pass",),  # the library has no kernel and returns at once
+    ("right(self, a, b, c)", "if calls > 5: c[-1, :] *= 1.5"),  # goes bad under load
+], ids=["no work", "late"])
+def test_wrong_products_are_no_figures(run_tool, tmp_path, valid_report, faulty, fault):
+    ended = run_tool(faulty(*fault), *SMALL, *ONE, "--dtype", "fp32")
+    assert (ended.rc, ended.err) == (4, "")
+    assert "the product is wrong on rank 0@" in ended.why
+    report = valid_report(tmp_path / "out.json")
+    assert all(one["tflops"] is None for one in report["results"] if one["kind"] == "figure")
+    assert "written" in ended.why or "elements are wrong" in ended.why
+
+
+def test_a_clock_that_stands_still_gives_no_figure(run_tool, tmp_path, faulty, valid_report):
+    path = faulty("right(self, a, b, c)")
+    path.write_text(path.read_text().replace(
+        "from clusterprobe.mamf import", "from clusterprobe.matmul_run import DeviceBench\n"
+        "start = DeviceBench.__init__\n"
+        "DeviceBench.__init__ = lambda self, *a, **k: start(self, *a, **{**k, 'clock': lambda: 5.0})\n"
+        "from clusterprobe.mamf import"))
+    ended = run_tool(path, *SMALL, *ONE, "--dtype", "fp32")
+    assert (ended.rc, ended.err) == (6, "")
+    assert "no usable time" in ended.why
+    assert "inf" not in (tmp_path / "out.json").read_text()
+
+
+def test_two_ranks_name_the_slowest(new_world, tmp_path, valid_report):
+    world = new_world(2).start(TOOL, *SMALL, *ONE, "--dtype", "fp32", "--fail-below", "1000")
+    ended = world.finish()
+    assert [ended[rank].rc for rank in (0, 1)] == [3, 3]
+    assert [ended[rank].err for rank in (0, 1)] == ["", ""]
+    assert "slowest: rank " in ended[0].out
+    assert "below 1000, and 1 more" in ended[0].why
+    report = valid_report(tmp_path / "out.json")
+    assert [one["rank"] for one in report["per_rank"]] == [0, 1]
+    assert all(one["sustained"] for one in report["per_rank"])
+    assert ended[1].out == ""
+
+
+@pytest.mark.parametrize(("signum", "rc"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_interrupted_runs_keep_what_they_have(new_world, tmp_path, valid_report, signum, rc):
+    world = new_world(1).start(TOOL, *SMALL, "--m-range", "64", "1025", "64", "--n-range", "64", "1025", "64",
+                               "--k", "256", "--dtype", "fp32", "--verbose")
+    world.wait_for(0, "fp32 ")
+    time.sleep(2.5)
+    world.signal(0, signum)
+    start = time.monotonic()
+    ended = world.finish(20)[0]
+    assert time.monotonic() - start < 6
+    assert ended.rc == rc
+    report = valid_report(tmp_path / "out.json")
+    assert report["status"] == "interrupted"
+    assert screen(report)["rows"], "the rows measured until then"
+
+
+def test_a_killed_run_leaves_a_report_that_says_running(new_world, tmp_path):
+    world = new_world(1).start(TOOL, *SMALL, "--m-range", "64", "1025", "64", "--n-range", "64", "1025", "64",
+                               "--k", "256", "--dtype", "fp32", "--verbose")
+    world.wait_for(0, "fp32 ")
+    world.signal(0, signal.SIGKILL)
+    world.finish(20)
+    assert load_report(tmp_path / "out.json")["status"] == "running"
+
+
+@pytest.mark.parametrize(("words", "rc", "sentence"), [
+    (("--cuda_device", "0"), 6, "no accelerator here"),
+    (("--device", "cuda"), 6, "no cuda device"),
+    (("--m", "64"), 2, "missing: --n --k"),
+    (("--dtype", "bf16,fp8", "--fail-below", "3"), 2, "--fail-below compares one dtype"),
+])
+def test_refusals(run_tool, words, rc, sentence):
+    ended = run_tool(TOOL, *words, "--json", "none")
+    assert (ended.rc, ended.err) == (rc, "")
+    assert sentence in ended.why
+
+
+def test_help_version_plan_and_usage_need_no_torch():
+    wrapper = f"import sys; sys.path.insert(0, {str(SCRIPTS)!r}); from clusterprobe.mamf import mamf_main; sys.exit(mamf_main())"
+
+    def wrapped(*words: str):
+        return subprocess.run([sys.executable, "-c", wrapper, *words], capture_output=True, text=True)
+
+    assert "mamf-finder" in wrapped("--version").stdout
+    assert "exit status:" in wrapped("--help").stdout
+    plan = wrapped("--dry-run", "--m", "64", "128", "--n", "64", "--k", "64")
+    assert "sweep: 2 shapes" in plan.stdout
+    assert "torch" not in wrapped("--version").stderr
+    wrong = wrapped("--dtype", "bf17")
+    assert wrong.returncode == 2
+    assert "Traceback" not in wrong.stderr
+    assert "RESULT status=error rc=2" in wrong.stderr
