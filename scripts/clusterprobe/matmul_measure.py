@@ -110,7 +110,7 @@ class DtypeRun:
             counted = self.args.num_iterations is not None
             finalists = self.search.sweep(self.request.shapes, AS_ASKED if counted else SWEEP_SECONDS,
                                           self.args.passes, self.args.order == "shuffled")
-            self.result.coverage = f"sweep of {len(self.request.shapes):,} shapes"
+            self.result.coverage = f"sweep, {len(self.request.shapes):,} shape(s)"
         self.result.coverage += f", {self.bench.now() - began:.0f} s"
         self.result.failed_shapes = len(self.watched.failed)
         self.watched.refresh("ok" if finalists else "skipped")
