@@ -92,3 +92,14 @@ def changed(file, target, old: bytes, new: bytes):
             copy.writestr(item, data.replace(old, new))
     assert hits
     return target
+
+
+def test_a_download_lies_beside_the_site(tmp_path):
+    site = tmp_path / "dist" / "web"
+    site.mkdir(parents=True)
+    page = '<!doctype html><html lang="en"><title>x</title><p><a href="../book-1.pdf">PDF</a></p></html>'
+    (site / "index.html").write_text(page)
+    book = fixture.book(tmp_path / "book")
+    assert [p.code for p in links.check_web(site, book)] == ["CHK002"]
+    (tmp_path / "dist" / "book-1.pdf").write_bytes(b"%PDF-1.7")
+    assert links.check_web(site, book) == []

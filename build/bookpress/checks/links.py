@@ -60,9 +60,11 @@ def check_web(folder: Path, book: Book) -> list[Problem]:
         elif name.endswith(".css"):
             sheets[name] = path.read_text(encoding="utf-8")
     sources = {chapter.url: chapter.path for chapter in book.chapters}
+    # The landing page offers the PDF and EPUB that lie beside the site's folder.
+    beside = {f"../{p.name}" for p in folder.parent.iterdir() if p.is_file()}
     return [
         Problem(sources.get(link.page, link.page), 0, 0, "CHK002", f"{link.target} in {link.page}: {why}")
-        for link, why in _dead(trees, sheets, set(names), index="index.html")
+        for link, why in _dead(trees, sheets, set(names) | beside, index="index.html")
     ]
 
 
@@ -115,7 +117,7 @@ def _why_dead(
     target = posixpath.normpath(posixpath.join(posixpath.dirname(link.page), path)) if path else link.page
     if index and (path.endswith("/") or target == "."):
         target = posixpath.normpath(posixpath.join(target, index))
-    if target.startswith(".."):
+    if target.startswith("..") and target not in files:
         return "leads out of the folder of this edition"
     if target not in files:
         return "no such file"
