@@ -53,7 +53,7 @@ def test_torchrun_one_rank(run_tool):
     passed(done.out, "1 rank on 1 node")
 
 
-def test_torchrun_two_nodes_one_silent(run_tool, tmp_path, valid_report):
+def test_torchrun_flattens_codes_but_the_verdict_stays(run_tool, tmp_path, valid_report):
     """torchrun turns every code into 1; the verdict is in the RESULT line and in the report."""
     done = run_tool(
         "-m",
