@@ -27,7 +27,7 @@ def pair_report(report: Any, level: str, names: Sequence[str], members: Sequence
     cells = matrix_rows(rows, count)
     report.line()
     report.line(f"pairs: {counted(count, level)}, {counted(rounds, 'round')} of disjoint pairs at the same time, one way at a "
-                f"time, {format_size(size)}, timed by the receiver")
+                f"time, {format_size(size)}, timed by the receiver, fastest of 3")
     for line in draw_matrix(cells, names if count <= BINS else [], count):
         report.line(line)
     outs = [member.out for member in members if member.slowest_to >= 0]

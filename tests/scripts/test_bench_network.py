@@ -61,7 +61,7 @@ class Lab:
     def cap(self, number: int, mbit: int) -> None:
         """Limit what this host sends."""
         self.inside(self.names[number], "tc", "qdisc", "replace", "dev", "eth0", "root", "tbf", "rate", f"{mbit}mbit",
-                    "burst", "128kb", "latency", "100ms")
+                    "burst", "64kb", "latency", "100ms")
 
     def uncap(self, number: int) -> None:
         self.inside(self.names[number], "tc", "qdisc", "del", "dev", "eth0", "root")

@@ -1,0 +1,221 @@
+"""Faults planted into real worlds of all_reduce_bench: each ends in time, with its code, and names the culprit."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+
+import pytest
+from conftest import SCRIPTS, clean_environment
+
+pytestmark = pytest.mark.slow
+BENCH = SCRIPTS / "all_reduce_bench.py"
+OPTIONS = ("--device", "cpu", "--json", "r.json", "--sizes", "64K")
+
+# The tool as it is, with torch's all_reduce of floats replaced on one rank; the tool's own exchanges are int64.
+SABOTAGE = '''
+import os, sys, time
+sys.path.insert(0, {scripts!r})
+import torch, torch.distributed as dist
+from clusterprobe.bench import bench_main
+real, calls = dist.all_reduce, [0]
+class Flipped:
+    def __init__(self, work, tensor): self.work, self.tensor = work, tensor
+    def wait(self):
+        self.work.wait()
+        self.tensor.view(torch.uint8)[9] ^= 4
+def all_reduce(tensor, *args, **kwargs):
+    if not tensor.is_floating_point() or os.environ["RANK"] != os.environ["BAD_RANK"]:
+        return real(tensor, *args, **kwargs)
+    calls[0] += 1
+    what, hit = os.environ["FAULT"], calls[0] == int(os.environ.get("AT_CALL", "0"))
+    if what == "late": time.sleep(0.05)
+    if hit and what == "stuck": time.sleep(1000)
+    if hit and what == "exit": os._exit(9)
+    if hit and what == "raise": raise ValueError("bad luck in the tool")
+    if hit and what == "shape": tensor = tensor[:-1000].clone()
+    if hit and what == "dtype": tensor = tensor.to(torch.float64)
+    work = real(tensor, *args, **kwargs)
+    return Flipped(work, tensor) if hit and what == "flip" else work
+dist.all_reduce = all_reduce
+sys.argv[0] = "all_reduce_bench"
+sys.exit(bench_main())
+'''
+
+
+@pytest.fixture
+def planted(tmp_path):
+    path = tmp_path / "planted.py"
+    path.write_text(SABOTAGE.format(scripts=str(SCRIPTS)))
+    return path
+
+
+def fault(what: str, size: int, rank: int, call: int = 0) -> dict:
+    return {r: {"FAULT": what, "BAD_RANK": str(rank), "AT_CALL": str(call)} for r in range(size)}
+
+
+def codes(ended) -> set[int]:
+    return {end.rc for end in ended.values()}
+
+
+def test_late_rank_is_named_with_the_amount(new_world, planted, tmp_path, valid_report):
+    each = fault("late", 4, 2)
+    for rank in each:
+        each[rank]["CLUSTERPROBE_NODE"] = "abcd"[rank]
+    from test_gpu_test_worlds import host_address
+
+    ended = new_world(4, address=host_address()).start(
+        planted, "--device", "cpu", "--json", "r.json", "--sizes", "64,4K,64K", "--num-iterations", "10", each=each).finish()
+    assert codes(ended) == {0}, ended
+    report = valid_report(tmp_path / "r.json")
+    late = [text for text in report["warnings"] if "came late" in text]
+    assert len(late) == 1, report["warnings"]
+    assert late[0].startswith("rank 2@c came late in 3 of 3 rows")
+    assert "its entry stamps are" in late[0]
+    for row in report["results"]:
+        assert row["late"] == ["rank 2@c"], row
+        assert row["time_us"]["median"] > 50_000  # the victims' time is the row's time
+        assert row["shortest_wait_us"] < 45_000  # without the lateness
+    rank2 = report["per_rank"][2]
+    assert 45_000 < rank2["lateness_us"] < 150_000
+    assert 45_000 < rank2["entry_delay_us"] < 150_000
+    assert all(entry["late_rows"] == 0 for entry in report["per_rank"] if entry["rank"] != 2)
+
+
+@pytest.mark.parametrize("call", [1, 9])
+def test_one_flipped_bit_is_wrong_data(call, new_world, planted, tmp_path, valid_report):
+    """In the first call, and in a timed iteration that only --check-every 1 looks at."""
+    words = (*OPTIONS, "--num-iterations", "10", "--num-warmup-iterations", "2", "--check-every", "1")
+    ended = new_world(3).start(planted, *words, each=fault("flip", 3, 1, call)).finish()
+    assert codes(ended) == {4}, ended
+    assert "wrong data in 1 row" in ended[0].why
+    assert "1 wrong values seen by rank 1@" in ended[0].why
+    assert "the first at 2 of 16,384" in ended[0].why
+    row = valid_report(tmp_path / "r.json")["results"][0]
+    assert (row["status"], row["wrong"]) == ("wrong", 1)
+
+
+def test_unchecked_flip_shows_that_the_check_found_it(new_world, planted):
+    words = (*OPTIONS, "--num-iterations", "10", "--no-check")
+    ended = new_world(3).start(planted, *words, each=fault("flip", 3, 1, 1)).finish()
+    assert codes(ended) == {0}, ended
+
+
+def test_three_of_four_started(new_world, tmp_path, valid_report):
+    world = new_world(4).start(BENCH, *OPTIONS, "--stage-timeout", "20", only=(0, 1, 3))
+    start = time.monotonic()
+    ended = world.finish(90)
+    assert time.monotonic() - start < 60
+    assert codes(ended) == {5}, ended
+    assert "rank 2" in ended[0].why
+    assert "never reached the store; 3 of 4 ranks are here" in ended[0].why
+    assert (tmp_path / "r.json").exists()
+    assert valid_report(tmp_path / "r.json")["rc"] == 5
+
+
+@pytest.mark.parametrize(("signum", "rank"), [("SIGSTOP", 2), ("SIGKILL", 1), ("SIGKILL", 0), ("SIGSTOP", 0)])
+def test_stopped_or_dead_in_mid_run(signum, rank, new_world):
+    """Ends inside the stage's limit and its grace, 5 on every living rank, with the silent one named."""
+    words = (*OPTIONS, "--num-iterations", "100000", "--stage-timeout", "25")
+    world = new_world(3).start(BENCH, *words)
+    world.wait_for(0, "median")
+    time.sleep(2)
+    start = time.monotonic()
+    world.signal(rank, signal.Signals[signum])
+    ended = world.finish(100, but=(rank,) if signum == "SIGSTOP" else ())
+    ended.pop(rank, None)
+    assert time.monotonic() - start < 25 + 25
+    assert codes(ended) == {5}, ended
+    told = "".join(end.out for end in ended.values())
+    if rank:
+        assert f"rank {rank}@" in told
+        assert told.count("RESULT ") == 1
+        assert "did not answer the roll call" in told
+    else:
+        assert "rank 0" in told
+        assert "control store" in told
+    assert "Traceback" not in "".join(end.err for end in ended.values())
+
+
+def test_stuck_rank_is_named(new_world, planted):
+    ended = new_world(3).start(planted, *OPTIONS, "--stage-timeout", "20", each=fault("stuck", 3, 2, 5)).finish()
+    assert codes(ended) == {5}, ended
+    assert "rank 2@" in ended[0].why
+    assert "fell behind" in ended[0].why
+
+
+@pytest.mark.parametrize("what", ["exit", "raise", "shape", "dtype"])
+def test_one_rank_does_something_else(what, new_world, planted):
+    """Dies, raises, or calls with another shape or type: an end in time, never a right-looking row."""
+    world = new_world(3).start(planted, *OPTIONS, "--stage-timeout", "25", "--num-iterations", "5", each=fault(what, 3, 1, 4))
+    ended = world.finish(90)
+    if what == "exit":
+        assert ended.pop(1).rc == 9
+    assert codes(ended) <= {1, 4, 5}, ended
+    assert len(codes(ended)) == 1, ended
+    told = "".join(end.out for end in ended.values())
+    assert told.count("RESULT ") == 1
+    if what in ("exit", "raise"):
+        assert "rank 1@" in told
+
+
+def test_different_options_are_caught_before_any_collective(new_world):
+    words = {rank: [*OPTIONS, "--dtype", "bf16" if rank == 0 else "fp16"] for rank in range(3)}
+    ended = new_world(3).start(BENCH, words=words).finish()
+    assert codes(ended) == {2}, ended
+    assert "ranks were started with different options: dtype" in ended[0].why
+
+
+@pytest.mark.parametrize(("signum", "rc"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_interrupted_keeps_what_was_measured(signum, rc, new_world, tmp_path, valid_report):
+    words = ("--device", "cpu", "--json", "r.json", "--sizes", "8,64K,1M,4M", "--num-iterations", "10", "--row-time", "1s")
+    world = new_world(3).start(BENCH, *words, "--collective", "all_reduce,all_gather,broadcast,reduce,all_to_all,scatter,gather")
+    world.wait_for(0, "all_gather float32")
+    start = time.monotonic()
+    for rank in range(3):
+        world.signal(rank, signal.Signals[signum])
+    ended = world.finish(20)
+    assert time.monotonic() - start < 10
+    assert codes(ended) == {rc}, ended
+    report = valid_report(tmp_path / "r.json")
+    assert (report["status"], report["rc"]) == ("interrupted", rc)
+    assert len(report["results"]) >= 4
+    assert all(end.err == "" for end in ended.values())
+
+
+def test_no_space_for_the_report(torch_python, tmp_path):
+    """A full file system of its own, in a mount namespace: the verdict says that the report was lost or moved."""
+    full = tmp_path / "full"
+    full.mkdir()
+    script = (f"mount -t tmpfs -o size=64k none {full} && head -c 100k /dev/zero > {full}/fill; "
+              f"{torch_python} {BENCH} --nproc 2 --device cpu --sizes 8 --num-iterations 2 --json {full}/r.json --csv {full}/r.csv")
+    done = subprocess.run(["unshare", "--mount", "sh", "-c", script], env=clean_environment(), capture_output=True, text=True,
+                          timeout=120, cwd=tmp_path)
+    if "unshare" in done.stderr or "mount:" in done.stderr:
+        pytest.skip(f"no mount namespace here: {done.stderr}")
+    assert f"warning: cannot write {full}/r.json: No space left on device" in done.stdout
+    assert f"warning: cannot write {full}/r.csv: No space left on device" in done.stdout
+    assert done.returncode in (0, 7), done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    assert "RESULT status=" in done.stdout
+
+
+def test_a_device_that_is_full_is_written_in_place(run_tool, tmp_path):
+    done = run_tool(BENCH, "--nproc", "2", *OPTIONS[:2], "--sizes", "8", "--num-iterations", "2", "--json", "none",
+                    "--csv", "/dev/full")
+    assert "warning: cannot write /dev/full: No space left on device" in done.out
+    import os
+    import stat
+
+    assert stat.S_ISCHR(os.stat("/dev/full").st_mode)
+
+
+def test_closed_output_does_not_stop_the_run(torch_python, tmp_path):
+    """`| head -1`: the report still gets all rows."""
+    line = f"{torch_python} {BENCH} --nproc 2 --device cpu --sizes 8,64,512 --num-iterations 2 --json r.json | head -1"
+    subprocess.run(["sh", "-c", line], env=clean_environment(), cwd=tmp_path, timeout=120, capture_output=True)
+    import json
+
+    document = json.loads((tmp_path / "r.json").read_text())
+    assert (document["rc"], len(document["results"])) == (0, 3)
