@@ -7,7 +7,7 @@ BOOK   ?= book.toml
 OUT    ?= dist
 
 .DEFAULT_GOAL := help
-.PHONY: help book pdf epub web check check-slow test test-slow bench prove serve doctor lock clean setup setup-test
+.PHONY: help book pdf epub web check check-slow test test-slow bench prove serve doctor lock clean setup setup-test setup-torch
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -31,9 +31,9 @@ check-slow: setup-test ## the same and the slow checks (Ace)
 	@$(PRESS) check --slow --book $(BOOK) --out $(OUT)
 
 test: setup-test ## every test that a quick CI runs
-	@.venv/bin/python -m pytest -q -m "not slow"
+	@.venv/bin/python -m pytest -q -m "not slow" -n auto --dist loadfile
 
-test-slow: setup-test ## the tests that need minutes or large packages
+test-slow: setup-test setup-torch ## the tests that need minutes or large packages
 	@.venv/bin/python -m pytest -q -m slow
 
 bench: setup-test ## press against Chromium's print-to-PDF, both sides in one run
@@ -55,3 +55,9 @@ setup:
 
 setup-test:
 	@$(PYTHON) build/bootstrap.py test
+
+# The instruments' tests run real ranks. TORCH_PIP picks another build, for a small CPU one for example:
+# make test-slow TORCH_PIP='--index-url https://download.pytorch.org/whl/cpu'
+setup-torch:
+	@test -x .venv-torch/bin/python || $(PYTHON) -m venv .venv-torch
+	@.venv-torch/bin/python -m pip install --quiet $(TORCH_PIP) torch==2.13.0 numpy==2.4.6

@@ -38,6 +38,7 @@ DEBIAN = {
         "mariadb-server",
         "munge",
         "npm",
+        "openmpi-bin",
         "poppler-utils",
         "qpdf",
         "shellcheck",
