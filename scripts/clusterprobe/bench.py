@@ -14,7 +14,7 @@ from clusterprobe.bench_baseline import load_baseline
 from clusterprobe.bench_clock import ClockOffset, agree_on_clocks, node_leaders
 from clusterprobe.bench_exchange import BenchExchange
 from clusterprobe.bench_findings import above_line, judge_run
-from clusterprobe.bench_groups import Partition, open_partition, partition_of
+from clusterprobe.bench_groups import Partition, members_text, open_partition, partition_of
 from clusterprobe.bench_late import RankHistory
 from clusterprobe.bench_options import (
     BENCH_NAME,
@@ -40,8 +40,8 @@ from clusterprobe.bench_rows import (
 )
 from clusterprobe.collective_cases import CaseSpec, GroupSeat
 from clusterprobe.collective_table import COLLECTIVES, bus_factor
-from clusterprobe.device import choose_kind, free_memory, load_torch
-from clusterprobe.exits import CANNOT_RUN, OK
+from clusterprobe.device import choose_kind, free_memory, load_torch, shared_devices
+from clusterprobe.exits import CANNOT_RUN, OK, ProbeFailure
 from clusterprobe.join import join_world
 from clusterprobe.launch import RankEnv
 from clusterprobe.session import Session, run_probe
@@ -52,7 +52,6 @@ from clusterprobe.units import (
     format_rate,
     format_size,
     format_time,
-    rank_ranges,
     shorten_list,
 )
 
@@ -105,6 +104,8 @@ class CollectiveBench:
             sizes = wanted_sizes(args, device.kind)
             refuse_contradictions(args, sizes)
         join_world(session)
+        with session.stage("sharing"):
+            self._refuse_shared_devices(args.backend or device.backend)
         with session.stage("baseline"):
             old = load_baseline(args.baseline, BENCH_NAME) if args.baseline and session.rank0 else None
         with session.stage("backend"):
@@ -119,6 +120,16 @@ class CollectiveBench:
         for name in args.group:
             self._one_group(name, wanted)
         return self._verdict(old, sizes.named)
+
+    def _refuse_shared_devices(self, backend: str) -> None:
+        """NCCL fails late and badly when two ranks hold one device."""
+        if not self.session.rank0 or backend == "gloo":
+            return
+        records = self.session.control.census.records
+        shared = shared_devices([{"rank": rank, **record} for rank, record in sorted(records.items())])
+        if shared:
+            raise ProbeFailure(CANNOT_RUN, shorten_list(shared, 3), "start one rank per device, or check CUDA_VISIBLE_DEVICES",
+                               named=True)
 
     def _meet(self) -> None:
         """Exchange, clocks and memory."""
@@ -238,7 +249,7 @@ class CollectiveBench:
             names = [self.session.control.name(rank) for rank in result.wrong_ranks]
             first = self.session.control.client.look(f"wrong/{self.runner.rows}/{result.wrong_ranks[0]}")
             reason = f"{result.wrong:,} wrong values seen by {shorten_list(names, 4)}; {first or 'no details'}"
-        members = "" if partition.name == "world" else f"ranks {rank_ranges(result.members)}"
+        members = "" if partition.name == "world" else members_text(result.members)
         return row_json(spec, partition.name, wanted, extent, "wrong" if result.wrong else "ok", reason, result, members)
 
     def _more_fields(self, entry: Dict[str, Any], results: Sequence[GroupResult], outcome: RowOutcome, late: Sequence[int]) -> None:
@@ -254,7 +265,7 @@ class CollectiveBench:
     def _notes(self, entry: Dict[str, Any], result: GroupResult, late: Sequence[int], partition: Partition) -> str:
         notes = []
         if partition.name != "world":
-            notes.append(shorten_list([f"ranks {rank_ranges(result.members)}@"
+            notes.append(shorten_list([f"{members_text(result.members)}@"
                                        + shorten_list(list(dict.fromkeys(self.hosts[rank] for rank in result.members)), 3)]))
         if result.wrong:
             notes.append(f"WRONG: {entry['reason']}")
@@ -276,7 +287,7 @@ class CollectiveBench:
             result = results[at]
             hosts = shorten_list(list(dict.fromkeys(self.hosts[rank] for rank in result.members)), 4)
             usual = median([other.time_us["median"] for other in results])
-            self.report.warn(f"{spec.op} by {partition.name}: ranks {rank_ranges(result.members)} on {hosts} need "
+            self.report.warn(f"{spec.op} by {partition.name}: {members_text(result.members)} on {hosts} need "
                              f"{result.time_us['median'] / usual:.1f} x the median of the groups")
 
     def _pairs(self) -> None:

@@ -8,6 +8,7 @@ from typing import Any, List, Sequence
 from clusterprobe.collective_cases import GroupSeat
 from clusterprobe.exits import CANNOT_RUN, USAGE, ProbeFailure
 from clusterprobe.topology import node_groups, rail_groups, stride_groups
+from clusterprobe.units import rank_ranges
 
 GROUP_KINDS = ("world", "node", "rail", "stride:K", "pairs")
 
@@ -57,12 +58,26 @@ def partition_of(name: str, places: Sequence[int]) -> Partition:
     return Partition(name, stride_groups(len(places), stride))
 
 
+def members_text(members: Sequence[int]) -> str:
+    """`ranks 0-7`, `ranks 0,8,16`, and for many that are apart `ranks 0-16376 step 8`."""
+    if len(members) > 8 and members[-1] - members[0] >= len(members):
+        step = members[1] - members[0]
+        if all(b - a == step for a, b in zip(members, members[1:])):
+            return f"ranks {members[0]}-{members[-1]} step {step}"
+    pieces = rank_ranges(members).split(",")
+    return f"ranks {','.join(pieces) if len(pieces) <= 8 else ','.join(pieces[:8]) + f' and more, {len(members):,} in all'}"
+
+
 def open_partition(partition: Partition, rank: int) -> GroupSeat:
-    """This rank's seat. Only members create their group, so the cost does not grow with the groups."""
+    """This rank's seat. Only members create their group, so the cost does not grow with the groups.
+
+    A rank alone creates one too: torch names such a group after its ranks and the number of groups before,
+    which must be equal on all ranks.
+    """
     import torch.distributed as dist
 
     mine = next((group for group in partition.groups if rank in group), [rank])
-    if partition.name == "world" or len(mine) < 2:
+    if partition.name == "world":
         return GroupSeat(mine, mine.index(rank), None)
     try:
         group: Any = dist.new_group(mine, use_local_synchronization=True)

@@ -22,7 +22,8 @@ from clusterprobe.exits import UNEXPECTED, ProbeFailure
 from clusterprobe.units import format_size
 
 REFUSALS = ("not support", "unsupported", "not implemented", "invalid scalar type", "cannot use", "unhandled",
-            "only support", "does not implement", "unconvertible", "invalid tensor", "can't be cast", "numpy is not available", "no backend type")
+            "only support", "does not implement", "unconvertible", "invalid tensor", "invalid argument",
+            "can't be cast", "numpy is not available", "no backend type")
 FINE, REFUSED, NO_MEMORY = 0, 1, 2
 CHUNK_MEMORY = 96 << 20  # temporaries of filling and checking
 
@@ -68,6 +69,8 @@ class RowRunner:
         backend = self._session.args.backend or self._device.backend
         if backend == "gloo" and spec.redop == "avg" and TYPE_TRAITS[spec.dtype][0] in ("int", "bool"):
             return RowOutcome("unsupported", "gloo averages floats only, and fails on the root alone", extents)
+        if backend == "gloo" and self._device.kind != "cpu" and spec.op in ("send_recv", "pair", "p2p_batch"):
+            return RowOutcome("unsupported", "gloo sends between CPUs only; with device tensors it crashes", extents)
         if spec.mode == "graph" and self._device.kind != "cuda":
             return RowOutcome("unsupported", f"CUDA graphs need a CUDA device, this is {self._device.kind}", extents)
         if spec.mode == "graph" and not COLLECTIVES[spec.op].capturable:

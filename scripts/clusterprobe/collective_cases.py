@@ -55,7 +55,9 @@ class CollectiveCase:
         self.device = device
         self.rule = ReduceRule(spec.redop, spec.dtype, seat.n) if COLLECTIVES[spec.op].reduces else None
         self.buffers = CheckedBuffers(torch, spec.dtype, device, self.rule)
-        self.redop = reduce_operation(dist, spec.redop) if self.rule else None
+        # NCCL reads the factor in the tensor's own type: a Python number is right for some types only.
+        self._factor = torch.full((1,), PREMUL_FACTOR, device=device).to(self.buffers.dtype)
+        self.redop = reduce_operation(dist, spec.redop, self._factor) if self.rule else None
         self._pristine: Optional[Any] = None
         self._call: Callable[[], List[Any]] = getattr(self, "_" + spec.op)()
         self.mutates = self.rule is not None and spec.place == "in"
@@ -247,8 +249,9 @@ class CollectiveCase:
         return len(bad), f"the objects of ranks {bad[:8]} differ" if bad else ""
 
 
-def reduce_operation(dist: Any, name: str) -> Any:
+def reduce_operation(dist: Any, name: str, factor: Any) -> Any:
+    """torch's operation of this name."""
     if name == "premul_sum":
-        return dist._make_nccl_premul_sum(float(PREMUL_FACTOR))
+        return dist._make_nccl_premul_sum(factor)
     return getattr(dist.ReduceOp, REDOP_NAMES[name])
 
