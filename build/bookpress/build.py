@@ -23,6 +23,7 @@ from .expand import expand, facts_for
 from .install import check_place, install
 from .load import load
 from .model import Book, Config, Draft, Expanded
+from .orphans import end_with_parent
 from .problems import Problem, WrongUse, errors, relaxed
 from .prove import marks
 from .stamp import stamp
@@ -67,7 +68,7 @@ def _drafts(
             # forkserver: workers import the stages once and never inherit a half-used library state.
             context = get_context("forkserver")
             context.set_forkserver_preload(["bookpress.parse"])
-            pool = stack.enter_context(ProcessPoolExecutor(min(jobs, len(missing)), context))
+            pool = stack.enter_context(ProcessPoolExecutor(min(jobs, len(missing)), context, end_with_parent))
             run = pool.map
         # Long chapters first, so that the last one to finish is a short one.
         missing.sort(key=lambda n: -len(items[n].text))

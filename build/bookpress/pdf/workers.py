@@ -17,6 +17,7 @@ from pathlib import Path
 
 from .. import fonts
 from ..model import Asset, Book
+from ..orphans import end_with_parent
 from ..problems import Problem, ToolMissing
 from .fragment import Body, Sheet
 from .front import FRONT, cover_image
@@ -50,6 +51,7 @@ def _may_lay_out_here(cache: Path) -> bool:
 
 def _begin(cache: Path) -> None:
     """Start a worker: our fonts only; no garbage collection, since a worker is short-lived and allocates trees."""
+    end_with_parent()
     fonts.activate(cache)
     gc.disable()
     # Leave without taking half a gigabyte of trees apart: the results are handed over by then.

@@ -22,6 +22,7 @@ from pathlib import Path
 import fontTools
 
 from ..fonts import FOLDER
+from ..orphans import end_with_parent
 
 CACHE = FOLDER.parents[1] / ".cache" / "web-fonts"
 
@@ -127,7 +128,7 @@ def make(cache: Path = CACHE, jobs: int = 2) -> Mapping[str, bytes]:
         cache.mkdir(parents=True, exist_ok=True)
         # Largest first, so that the two cores end together.
         missing.sort(key=lambda f: -(FOLDER / f.source).stat().st_size)
-        with ProcessPoolExecutor(max_workers=min(jobs, len(missing))) as pool:
+        with ProcessPoolExecutor(min(jobs, len(missing)), initializer=end_with_parent) as pool:
             for face, data in zip(missing, pool.map(subset, missing), strict=True):
                 handle, name = tempfile.mkstemp(dir=cache)
                 with os.fdopen(handle, "wb") as stream:
