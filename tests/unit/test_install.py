@@ -15,6 +15,7 @@ from bookpress import build, serve
 from bookpress import install as module
 from bookpress.__main__ import main
 from bookpress.cache import Cache
+from bookpress.web import fonts
 
 TOML = '[book]\ntitle = "My book"\nversion = "{}"\n\n[[part]]\ntitle = "One"\nchapters = ["text/a.md"]\n'
 
@@ -180,3 +181,10 @@ def test_serve_outlives_a_book_that_moves_away(book, tmp_path, capsys):
     said = capsys.readouterr().err
     assert "cannot read" in said
     assert "Traceback" not in said
+
+
+def test_another_user_can_read_the_subsets_of_the_fonts(tmp_path, monkeypatch):
+    monkeypatch.setattr(fonts, "FACES", fonts.FACES[:1])
+    fonts.make(tmp_path)
+    (file,) = tmp_path.iterdir()
+    assert file.stat().st_mode & 0o777 == 0o644

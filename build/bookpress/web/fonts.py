@@ -133,6 +133,7 @@ def make(cache: Path = CACHE, jobs: int = 2) -> Mapping[str, bytes]:
                 handle, name = tempfile.mkstemp(dir=cache)
                 with os.fdopen(handle, "wb") as stream:
                     stream.write(data)
+                os.chmod(name, 0o644)  # mkstemp's 0600 would keep other users of this press out
                 os.replace(name, cache / face.name)
     return {face.name: (cache / face.name).read_bytes() for face in FACES}
 
