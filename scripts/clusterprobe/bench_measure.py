@@ -16,6 +16,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from clusterprobe.bench_clock import ClockOffset
 from clusterprobe.bench_exchange import BenchExchange
 from clusterprobe.collective_cases import CollectiveCase
+from clusterprobe.deadline import StagePlace
 from clusterprobe.stats import median_interval, summary_of
 
 FIRST_ROUND = 10
@@ -66,12 +67,13 @@ class RowMeasurement:
     """Drives one case. All ranks of the world call the same methods in the same order."""
 
     def __init__(self, case: Optional[CollectiveCase], exchange: BenchExchange, effort: Effort,
-                 clock: Optional[ClockOffset], step: Callable[[str], None], mode: str) -> None:
+                 clock: Optional[ClockOffset], step: Callable[[str], None], place: StagePlace, mode: str) -> None:
         self._case = case
         self._exchange = exchange
         self._effort = effort
         self._clock = clock
         self._step = step
+        self._place = place
         self._mode = mode
         self._group = case.seat.group if case else None
         self._graph: Any = None
@@ -84,12 +86,19 @@ class RowMeasurement:
         self._step("first call")
         self._exchange.align()
         if self._case is None:
+            self._launched()
             return
         self._case.prepare()
         start = time.perf_counter_ns()
-        self._case.wait_all(self._case.launch())
+        works = self._case.launch()
+        self._launched()
+        self._case.wait_all(works)
         self.result.first_ns = time.perf_counter_ns() - start
         self._check()
+
+    def _launched(self) -> None:
+        """Past the call itself: a rank that never gets here is behind those that wait for it."""
+        self._place.count += 1
 
     def capture(self) -> None:
         """Record a batch of calls into a CUDA graph."""
@@ -138,6 +147,8 @@ class RowMeasurement:
             if self._case is not None:
                 self._quiet()
                 self._launch_once()
+            else:
+                self._launched()
 
     def _first_round(self) -> int:
         """Short when a call is slow: the last warm-up call tells."""
@@ -154,14 +165,17 @@ class RowMeasurement:
         if self._mode == "graph":
             self._graph.replay()
             launched = time.perf_counter_ns()
+            self._place.count += 1
             case.wait_all([])
         elif self._mode == "stream":
             works = [work for _ in range(self._effort.batch) for work in case.launch()]
             launched = time.perf_counter_ns()
+            self._place.count += 1
             case.wait_all(works)
         else:
             works = case.launch()
             launched = time.perf_counter_ns()
+            self._place.count += 1
             case.wait_all(works)
         end = time.perf_counter_ns()
         self._last_ns = end - entry
@@ -184,6 +198,7 @@ class RowMeasurement:
             self._quiet()
         self._exchange.align()
         if case is None:
+            self._place.count += 1 + (checked and self._mode != "block")
             return
         entry, launched, end = self._launch_once()
         line.own.append(end - entry)
@@ -202,15 +217,19 @@ class RowMeasurement:
         self._exchange.align()
         if self._case is not None:
             self._checked_single()
+        else:
+            self._launched()
 
     def _checked_single(self) -> None:
         case = self._case
         case.prepare()
         if self._mode == "graph" and not case.mutates:
             self._graph.replay()
-            case.wait_all([])
+            works: List[Any] = []
         else:
-            case.wait_all(case.launch())
+            works = case.launch()
+        self._launched()
+        case.wait_all(works)
         self._check()
 
     def _check(self) -> None:

@@ -22,7 +22,7 @@ from clusterprobe.exits import UNEXPECTED, ProbeFailure
 from clusterprobe.units import format_size
 
 REFUSALS = ("not support", "unsupported", "not implemented", "invalid scalar type", "cannot use", "unhandled",
-            "only support", "does not implement", "unconvertible", "invalid tensor", "invalid argument",
+            "only support", "does not implement", "unconvertible", "invalid tensor", "invalid argument", "expected scalar type",
             "can't be cast", "numpy is not available", "no backend type")
 FINE, REFUSED, NO_MEMORY = 0, 1, 2
 CHUNK_MEMORY = 96 << 20  # temporaries of filling and checking
@@ -91,7 +91,8 @@ class RowRunner:
             flag, reason = NO_MEMORY, "a rank ran out of memory"
         except (RuntimeError, TypeError, ValueError, AttributeError, NotImplementedError) as error:
             flag, reason = REFUSED, self._refusal(error)
-        row = RowMeasurement(case, self._exchange, self._effort, self._clock, self._session.step, spec.mode)
+        row = RowMeasurement(case, self._exchange, self._effort, self._clock, self._session.step,
+                             self._session.watchdog.place, spec.mode)
         outcome = self._agreed(flag, reason, extents, partition.idle)
         for attempt in (row.first_call, row.capture if spec.mode == "graph" else None):
             if outcome is None and attempt is not None:

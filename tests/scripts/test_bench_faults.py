@@ -152,10 +152,11 @@ def test_one_rank_does_something_else(what, new_world, planted):
     ended = world.finish(90)
     if what == "exit":
         assert ended.pop(1).rc == 9
-    assert codes(ended) <= {1, 4, 5}, ended
-    assert len(codes(ended)) == 1, ended
+    if what in ("shape", "dtype"):  # gloo aborts a process that gets a message of another length
+        ended = {rank: end for rank, end in ended.items() if end.rc != -signal.SIGABRT}
+    assert codes(ended) == {1 if what == "raise" else 5}, ended
     told = "".join(end.out for end in ended.values())
-    assert told.count("RESULT ") == 1
+    assert "RESULT status=" in told
     if what in ("exit", "raise"):
         assert "rank 1@" in told
 
