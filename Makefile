@@ -7,7 +7,7 @@ BOOK   ?= book.toml
 OUT    ?= dist
 
 .DEFAULT_GOAL := help
-.PHONY: help book pdf epub web check check-slow test test-slow bench prove serve doctor lock clean setup setup-test setup-torch
+.PHONY: help book pdf epub web scripts check check-slow test test-slow bench prove serve doctor lock clean setup setup-test setup-torch
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -17,6 +17,9 @@ book: setup ## PDF, EPUB and web edition into dist/
 
 pdf epub web: setup ## one output alone
 	@$(PRESS) $@ --book $(BOOK) --out $(OUT)
+
+scripts: setup ## the instruments: single files, wheel, sdist and zipapp in one tarball
+	@$(PRESS) bundle --book $(BOOK) --out $(OUT)
 
 serve: setup ## watch the sources, rebuild the changed page, reload the browser
 	@$(PRESS) serve --book $(BOOK)

@@ -69,6 +69,16 @@ def _build(args: argparse.Namespace) -> int:
     return status
 
 
+def _bundle(args: argparse.Namespace) -> int:
+    from .bundle import bundle
+
+    files, problems = bundle(args.book, args.out, args.cache)
+    status = _say(problems, args)
+    for file in files if not (args.quiet or args.json) else ():
+        print(f"{os.path.relpath(file)}  {file.stat().st_size / 1e6:.2f} MB")
+    return status
+
+
 def _check(args: argparse.Namespace) -> int:
     from . import checks
 
@@ -130,6 +140,8 @@ def _parser() -> argparse.ArgumentParser:
         only = {"nargs": "+", "choices": ["pdf", "epub", "web"], "metavar": "OUTPUT"}
         sub.add_argument("--only", **only, help="pdf epub web") if verb == "build" else None
         sub.set_defaults(run=_build, only=None)
+    tools = verbs.add_parser("bundle", parents=[common, place], help="pack the instruments of scripts/")
+    tools.set_defaults(run=_bundle)
     check = verbs.add_parser("check", parents=[common, place], help="check the finished outputs")
     check.add_argument("--slow", action="store_true", help="also the slow checks (Ace)")
     check.add_argument(

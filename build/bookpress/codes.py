@@ -152,6 +152,14 @@ CODES: dict[str, Code] = {
     "WEB004": Code("A redirect leads to no page or place.", "Correct the address to the right of the colon."),
     "WEB005": Code("A redirect starts at an address in use.", "Remove the line."),
     "WEB006": Code("The search index is larger than its budget.", "Shorten raw records in the text."),
+    # --- BND: the instruments' sources, where they are pasted into single files (bundle.py, onefile.py) ---
+    "BND001": Code("A module does not parse on every supported Python.", "Write it as Python 3.9 has it."),
+    "BND002": Code("An import inside the package leads nowhere or in a circle.", "Correct it, or move the name."),
+    "BND003": Code("Code that cannot be pasted into one file.", "Import absolutely, unrenamed, at the top."),
+    "BND004": Code("A tool needs more than the standard library.", "Import torch inside a function, nothing else."),
+    "BND005": Code("A top-level name has two meanings over a tool's modules.", "Rename one of them."),
+    "BND006": Code("The instruments' version is not the book's.", "Write the same version in both files."),
+    "BND007": Code("A tool has no console command.", "Add it to [project.scripts] of its pyproject.toml."),
     # --- CHK: found by the checks over finished outputs (checks/) ---
     "CHK001": Code(
         "A fence's text in an output differs from its source.", "Keep to characters that can be printed."
