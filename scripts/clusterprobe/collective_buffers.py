@@ -17,12 +17,17 @@ SIGNED_VIEW = {"uint16": "int16", "uint32": "int32", "uint64": "int64"}
 
 @dataclass(frozen=True)
 class Region:
-    """A flat tensor and what belongs in it: `moved` or `term` of a rank, or the `result`, from `first` on."""
+    """A flat tensor and what belongs in it: `moved` or `term` of a rank, or the `result`, from `first` on.
+
+    With `share` the tensor holds one share of every rank, in order, each from `first` on: one region
+    for all ranks, so that a check costs the same number of calls in any world.
+    """
 
     tensor: Any
     pattern: str
     rank: int = 0
     first: int = 0
+    share: int = 0
 
 
 class CheckedBuffers:
@@ -42,9 +47,12 @@ class CheckedBuffers:
         return self._torch.zeros(count + offset, dtype=self.dtype, device=self._device)[offset:]
 
     def _pattern(self, region: Region, start: int, count: int) -> Any:
-        index = self._torch.arange(region.first + start, region.first + start + count, device=self._device)
+        index, rank = self._torch.arange(start, start + count, device=self._device), region.rank
+        if region.share:
+            rank, index = index // region.share, index % region.share
+        index = index + region.first
         if region.pattern == "moved":
-            return moved_value(self._name, region.rank, index)
+            return moved_value(self._name, rank, index)
         if region.pattern == "term":
             return self._rule.term(region.rank, index)
         return self._rule.result(index)

@@ -95,8 +95,8 @@ class CollectiveCase:
         self.buffers.sources.append(Region(tensor, pattern, self.seat.seat if rank is None else rank, first))
         return tensor
 
-    def _due(self, tensor: Any, pattern: str, rank: int = 0, first: int = 0) -> Any:
-        self.buffers.targets.append(Region(tensor, pattern, rank, first))
+    def _due(self, tensor: Any, pattern: str, rank: int = 0, first: int = 0, share: int = 0) -> Any:
+        self.buffers.targets.append(Region(tensor, pattern, rank, first, share))
         return tensor
 
     def _empty(self, count: int) -> Any:
@@ -128,9 +128,7 @@ class CollectiveCase:
 
     def _all_gather(self) -> Callable[[], List[Any]]:
         share, n, seat = self.extent.count, self.seat.n, self.seat.seat
-        output = self._empty(share * n)
-        for rank in range(n):
-            self._due(output[rank * share:(rank + 1) * share], "moved", rank)
+        output = self._due(self._empty(share * n), "moved", share=share)
         part = output[seat * share:(seat + 1) * share] if self.spec.place == "in" else self._empty(share)
         self._own(part, "moved")
         return lambda: self._works(gather_into(output, part, self.seat.group, self.on_cpu))
@@ -160,9 +158,8 @@ class CollectiveCase:
 
     def _all_to_all(self) -> Callable[[], List[Any]]:
         share, n, seat = self.extent.count, self.seat.n, self.seat.seat
-        whole, output = self._own(self._empty(share * n), "moved"), self._empty(share * n)
-        for rank in range(n):
-            self._due(output[rank * share:(rank + 1) * share], "moved", rank, seat * share)
+        whole = self._own(self._empty(share * n), "moved")
+        output = self._due(self._empty(share * n), "moved", first=seat * share, share=share)
         return lambda: self._works(self.dist.all_to_all_single(output, whole, group=self.seat.group, async_op=self.on_cpu))
 
     def _all_to_all_uneven(self) -> Callable[[], List[Any]]:
@@ -183,14 +180,14 @@ class CollectiveCase:
         share, root = self.extent.count, self.seat.members[0]
         own, parts = self._own(self._empty(share), "moved"), None
         if self.seat.seat == 0:
-            parts = [self._due(self._empty(share), "moved", rank) for rank in range(self.seat.n)]
+            parts = list(self._due(self._empty(share * self.seat.n), "moved", share=share).chunk(self.seat.n))
         return lambda: self._works(self.dist.gather(own, parts, dst=root, group=self.seat.group, async_op=self.on_cpu))
 
     def _scatter(self) -> Callable[[], List[Any]]:
         share, root, seat = self.extent.count, self.seat.members[0], self.seat.seat
         output, parts = self._due(self._empty(share), "moved", 0, seat * share), None
         if seat == 0:
-            parts = [self._own(self._empty(share), "moved", 0, rank * share) for rank in range(self.seat.n)]
+            parts = list(self._own(self._empty(share * self.seat.n), "moved", 0).chunk(self.seat.n))
         return lambda: self._works(self.dist.scatter(output, parts, src=root, group=self.seat.group, async_op=self.on_cpu))
 
     def _exchange(self, sends: Sequence[Any], receives: Sequence[Any]) -> Callable[[], List[Any]]:

@@ -127,5 +127,24 @@ def buffers():
     return bad
 
 
+def shares():
+    """The one region of all shares equals a region per rank, and two swapped shares are found."""
+    bad = []
+    for dtype in known_types(torch):
+        made = CheckedBuffers(torch, dtype, "cpu", None)
+        tensor, share = made.empty(4 * 60, offset=1), 60
+        made.sources = [Region(tensor[rank * share:(rank + 1) * share], "moved", rank, 17) for rank in range(4)]
+        made.fill()
+        made.targets = [Region(tensor, "moved", first=17, share=share)]
+        right = made.wrong()[0]
+        kept = tensor[:share].clone()
+        tensor[:share] = tensor[share:2 * share]
+        tensor[share:2 * share] = kept
+        if right or not made.wrong()[0]:
+            bad.append([dtype, right, made.wrong()[0]])
+    return bad
+
+
 checked, wrong = reductions()
-print(json.dumps({"checked": checked, "wrong": wrong[:20], "blind": sensitivity()[:20], "buffers": buffers()[:20]}))
+print(json.dumps({"checked": checked, "wrong": wrong[:20], "blind": sensitivity()[:20], "buffers": buffers()[:20],
+                  "shares": shares()}))

@@ -29,3 +29,7 @@ def test_every_rank_shows_in_the_data(found):
 
 def test_poison_fill_and_one_flipped_bit(found):
     assert found["buffers"] == []
+
+
+def test_swapped_shares_are_found(found):
+    assert found["shares"] == []
