@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, SCRIPTS, clean_environment
+from test_core_source import real_interpreter
 
 TOOLS = ("all_reduce_bench", "torch-distributed-gpu-test", "mamf-finder")
 LATE = {"torch", "matplotlib", "habana_frameworks"}
@@ -108,6 +110,39 @@ def test_single_file_parses_on_every_python(bundle, tool):
     assert '# /// script\n# requires-python = ">=3.9"\n# dependencies = ["torch"]\n# ///\n' in head
     assert f"# {tool}.py " in head
     assert "source sha256:" in head
+    comments = [line for line in head.splitlines() if line.startswith("#")]
+    assert head.splitlines() == comments, "the script block must stand in one run of comments"
+
+
+@pytest.mark.parametrize("version", ["3.9", "3.10", "3.12", "3.13", "3.14"])
+def test_starts_on_a_real_interpreter(bundle, tmp_path, version):
+    """Where such a Python is installed; elsewhere the parse above is all there is."""
+    python = real_interpreter(version)
+    if python is None:
+        pytest.skip(f"python{version} is not installed")
+    for command in (*([f"{tool}.py"] for tool in TOOLS), *(["clusterprobe.pyz", tool] for tool in TOOLS)):
+        done = subprocess.run(
+            [python, "-I", "-W", "error", bundle / command[0], *command[1:], "--version"],
+            env=clean_environment(), cwd=tmp_path, capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith(f"{command[-1].removesuffix('.py')} ")
+
+
+@pytest.mark.parametrize("version", ["3.9", "3.11"])
+def test_zipapp_starts_local_ranks_with_its_own_command(bundle, tmp_path, version):
+    """Python 3.9 does not keep the command line; each rank must still get the tool's name."""
+    python = real_interpreter(version)
+    if python is None:
+        pytest.skip(f"python{version} is not installed")
+    words = ("torch-distributed-gpu-test", "--nproc", "2", "--device", "cpu", "--json", "none")
+    done = subprocess.run(
+        [python, "-I", bundle / "clusterprobe.pyz", *words],
+        env=clean_environment(), cwd=tmp_path, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 6, done.stdout + done.stderr
+    assert "torch can't be imported" in done.stdout
+    assert "no tool" not in done.stderr
 
 
 @pytest.mark.parametrize("tool", TOOLS)
@@ -208,6 +243,16 @@ def test_wheel_and_sdist_hold_the_package(bundle):
     assert sorted(row.split(",")[0] for row in rows) == sorted(wheel)
 
 
+def test_readme_names_the_exit_codes_and_tools(bundle):
+    from clusterprobe.exits import exit_table
+
+    text = (bundle / "README.md").read_text()
+    rows = text.split("| Exit | Meaning |")[1].split("\n\n")[0]
+    told = set(re.findall(r"\d+", " ".join(row.split("|")[1] for row in rows.splitlines()[2:])))
+    assert told == set(re.findall(r"(?<![\w.])\d+(?![\w.])", exit_table()))
+    assert all(f"`{tool}.py`" in text for tool in TOOLS)
+
+
 def test_zipapp_without_a_tool_is_wrong_use(bundle, tmp_path):
     for words, rc in (((), 2), (("no-such-tool",), 2), (("--help",), 0), (("--version",), 0)):
         code, out, err = run("-I", bundle / "clusterprobe.pyz", *words, cwd=tmp_path)
@@ -283,6 +328,16 @@ def test_world_of_two(bundle, new_world, tmp_path, valid_report, tool):
     assert ends[0].result["status"] == "ok"
     assert not any("Traceback" in end.err for end in ends.values())
     assert valid_report(tmp_path / "r.json")["world"]["size"] == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tool", TOOLS)
+def test_same_plan_where_torch_is(bundle, run_tool, tool):
+    words = ("--dry-run", "--nproc", "2", "--device", "cpu", *QUICK[tool])
+    generated, package = run_tool(bundle / f"{tool}.py", *words), run_tool(SCRIPTS / f"{tool}.py", *words)
+    assert (generated.rc, generated.out, generated.err) == (package.rc, package.out, package.err)
+    assert generated.rc == 0, generated.out + generated.err
+    assert generated.out.strip()
 
 
 @pytest.mark.slow
