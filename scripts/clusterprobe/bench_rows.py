@@ -94,7 +94,8 @@ def row_cells(extent: Extent, result: GroupResult) -> List[str]:
     """The same as text; microseconds and rates."""
     times = result.time_us
     half = (times["ci"][1] - times["ci"][0]) / 2
-    width = f"{100 * half / times['median']:.0f}" if times["median"] else "-"
+    enough = times["count"] >= 6  # fewer samples have no 95% interval; the report keeps their range
+    width = f"{100 * half / times['median']:.0f}" if times["median"] and enough else "-"
     checked = "wrong" if result.wrong else f"{result.checked} ok" if result.checked else "no"
     return [format_size(extent.size) if extent.size else "-", *micros(times["median"]), width, *micros(times["p99"]), *micros(times["min"]),
             *micros(times["max"]), format_rate(result.algbw), format_rate(result.busbw), checked,
