@@ -12,7 +12,6 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 from . import __version__
-from .orphans import stop_on_term
 from .problems import BOOK, OK, TOOL, USAGE, ToolMissing, WrongUse, errors, report
 
 # What a disk says: full, no rights, read-only, over quota.
@@ -203,5 +202,4 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    stop_on_term()
     sys.exit(main())

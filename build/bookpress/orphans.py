@@ -1,15 +1,15 @@
 """Beside the pools: worker processes end with the build that started them, however it ended.
 
 The workers of a killed build wait for work on a queue whose ends they hold themselves, so they would wait for ever.
+SIGTERM keeps its default: it ends the build at once, and the workers follow. Unwinding the pools from a handler can
+block on a lock that the interrupted code holds.
 """
 
 from __future__ import annotations
 
 import os
-import signal
 import threading
 from multiprocessing import parent_process
-from types import FrameType
 
 
 def end_with_parent() -> None:
@@ -22,12 +22,3 @@ def end_with_parent() -> None:
 def _leave_after(parent) -> None:
     parent.join()
     os._exit(1)
-
-
-def stop_on_term() -> None:
-    """Take SIGTERM, as services, containers and `timeout` send it, like Ctrl-C: stages clean up, then 143."""
-    signal.signal(signal.SIGTERM, _stop)
-
-
-def _stop(number: int, frame: FrameType | None) -> None:
-    raise SystemExit(128 + number)

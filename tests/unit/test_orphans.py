@@ -16,9 +16,8 @@ START = """
 import os, sys, time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
-from bookpress.orphans import end_with_parent, stop_on_term
+from bookpress.orphans import end_with_parent
 if __name__ == "__main__":
-    stop_on_term()
     pool = ProcessPoolExecutor(2, get_context(sys.argv[1]), end_with_parent)
     print(*{pool.submit(os.getpid).result()}, flush=True)
     time.sleep(60)
@@ -34,7 +33,7 @@ def alive(pid: int) -> bool:
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
-@pytest.mark.parametrize(("sent", "status"), [(signal.SIGKILL, -9), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("sent", "status"), [(signal.SIGKILL, -9), (signal.SIGTERM, -15)])
 def test_workers_end_with_the_build(tmp_path, method, sent, status):
     script = tmp_path / "start.py"
     script.write_text(START)
@@ -50,3 +49,25 @@ def test_workers_end_with_the_build(tmp_path, method, sent, status):
     while any(map(alive, workers)) and time.monotonic() < end:
         time.sleep(0.05)
     assert not any(map(alive, workers))
+
+
+def test_a_build_that_is_told_to_stop_stops(tmp_path):
+    chapters = [f"c{n}.md" for n in range(12)]
+    names = ", ".join(f'"{c}"' for c in chapters)
+    (tmp_path / "book.toml").write_text(
+        f'[book]\ntitle = "T"\nversion = "1"\n[[part]]\ntitle = "P"\nchapters = [{names}]\n'
+    )
+    for chapter in chapters:
+        (tmp_path / chapter).write_text(f"# {chapter}\n\n" + "Some `code` and words.\n\n" * 300)
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "build")}
+    command = [sys.executable, "-m", "bookpress", "build", "--book", tmp_path, "--out", tmp_path / "out"]
+    for seconds in (0.5, 1.0, 2.0):
+        build = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        time.sleep(seconds)
+        build.terminate()
+        # communicate() ends when the last process that holds the pipe does: no worker is left behind
+        build.communicate(timeout=15)
+        if build.returncode == 0:
+            break  # a quick machine: finished before the signal
+        assert build.returncode == -15
+        assert not list(tmp_path.glob("out/*"))
