@@ -128,6 +128,18 @@ def no_services(policy=Path("/usr/sbin/policy-rc.d")):
         policy.unlink()
 
 
+def munge_key(folder=Path("/etc/munge")):
+    """Give munge its key, as its package would, before the package is set up.
+
+    The package makes the key as user munge, and fails where the root folder is closed to other users, as it is
+    in a chroot made by mktemp. With a key in place it only sets the owner.
+    """
+    if not (folder / "munge.key").exists():
+        folder.mkdir(mode=0o700, exist_ok=True)
+        with open(os.open(folder / "munge.key", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as key:
+            key.write(os.urandom(128))
+
+
 def system_debian(goal):
     missing = debian_missing(goal)
     try:
@@ -141,6 +153,8 @@ def system_debian(goal):
         stop("missing: " + " ".join(missing), "run: sudo apt-get update && sudo " + " ".join(install))
     environment = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
     run(["apt-get", "update"], env=environment)
+    if "munge" in missing:
+        munge_key()
     with no_services():
         run(install, env=environment)
 
