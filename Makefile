@@ -2,6 +2,7 @@
 # A verb installs what it needs first; where it may not (no root), it prints the command and stops with 3.
 
 PYTHON ?= $(firstword $(wildcard /usr/bin/python3.11 /usr/bin/python3.12 /usr/bin/python3.13) python3)
+ROOTED := $(PYTHON) build/ownroot.py
 PRESS  := PYTHONPATH=build .venv/bin/python -m bookpress
 BOOK   ?= book.toml
 OUT    ?= dist
@@ -25,7 +26,7 @@ serve: setup ## watch the sources, rebuild the changed page, reload the browser
 	@$(PRESS) serve --book $(BOOK)
 
 prove: setup-test ## run, parse or compare every fence; RECORD=1 keeps the marks, REFRESH=1 the outputs
-	@$(PRESS) prove --book $(BOOK) --out $(OUT) $(if $(RECORD),--record) $(if $(REFRESH),--refresh)
+	@PYTHONPATH=build $(ROOTED) .venv/bin/python -m bookpress prove --book $(BOOK) --out $(OUT) $(if $(RECORD),--record) $(if $(REFRESH),--refresh)
 
 check: setup-test ## check the finished outputs in dist/: EPUBCheck, ink, code text, links
 	@$(PRESS) check --book $(BOOK) --out $(OUT)
@@ -34,10 +35,10 @@ check-slow: setup-test ## the same and the slow checks (Ace)
 	@$(PRESS) check --slow --book $(BOOK) --out $(OUT)
 
 test: setup-test ## every test that a quick CI runs
-	@.venv/bin/python -m pytest -q -m "not slow" -n auto --dist loadfile
+	@$(ROOTED) .venv/bin/python -m pytest -q -m "not slow" -n auto --dist loadfile
 
 test-slow: setup-test setup-torch ## the tests that need minutes or large packages
-	@.venv/bin/python -m pytest -q -m slow
+	@$(ROOTED) .venv/bin/python -m pytest -q -m slow
 
 bench: setup-test ## press against Chromium's print-to-PDF, both sides in one run
 	@.venv/bin/python tests/bench.py
