@@ -24,12 +24,10 @@ sys.path.insert(0, str(ROOT / "build"))
 
 from bookpress.build import default_jobs, prepare, silent  # noqa: E402
 from bookpress.config import read_config  # noqa: E402
-from bookpress.pdf import orders, prepare as printing, sheet  # noqa: E402
+from bookpress.pdf import orders, sheet  # noqa: E402
+from bookpress.pdf import prepare as printing  # noqa: E402
 
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync --no-pdf-header-footer"
-).split()
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-pdf-header-footer"]
 
 
 def timed(action) -> float:

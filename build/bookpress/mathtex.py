@@ -28,7 +28,7 @@ _MARGIN = 0.02  # ems around, so that no stroke is cut
 _TOKENS = ("mi", "mn", "mo", "mtext", "ms")
 
 
-class Undrawable(Exception):  # noqa: N818 - a finding, not a fault
+class Undrawable(Exception):
     """What ziamath could not make of a formula."""
 
 

@@ -49,7 +49,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-
 # --- config: book.toml ---------------------------------------------------------------------------
 
 

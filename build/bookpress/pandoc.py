@@ -29,7 +29,7 @@ Node = dict[str, Any]
 Attr = list  # [id, [classes], [[key, value]]]
 
 
-class Unread(Exception):  # noqa: N818 - a finding, not a fault
+class Unread(Exception):
     """pandoc could not read a text in the time and memory it has."""
 
 

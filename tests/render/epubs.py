@@ -8,10 +8,11 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+from lxml import etree
+
 from bookpress import epub
 from bookpress.model import Book
 from bookpress.problems import Problem
-from lxml import etree
 from render import fixture
 
 NS = {

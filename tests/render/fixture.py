@@ -13,6 +13,8 @@ import struct
 import zlib
 from pathlib import Path
 
+from lxml import etree
+
 from bookpress.model import (
     Anchor,
     Asset,
@@ -25,12 +27,10 @@ from bookpress.model import (
     Part,
     Stamp,
 )  # fmt: skip
-from lxml import etree
 
 HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 BLOCKS = frozenset(
-    (*HEADINGS, "p", "pre", "ul", "ol", "li", "dl", "dt", "dd", "table", "tr", "blockquote")
-    + ("figure", "aside", "hr", "div", "img", "section", "details", "summary")
+    (*HEADINGS, "p", "pre", "ul", "ol", "li", "dl", "dt", "dd", "table", "tr", "blockquote", "figure", "aside", "hr", "div", "img", "section", "details", "summary")
 )
 KINDS = {"fig": "figure", "tbl": "table", "lst": "listing", "eq": "equation", "fn": "footnote"}
 MATHML = "http://www.w3.org/1998/Math/MathML"

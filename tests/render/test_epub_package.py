@@ -12,9 +12,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from lxml import etree
+
 from bookpress import epub
 from bookpress.epub import metadata
-from lxml import etree
 from render import epubs, fixture
 from render.epubs import body, find, of, opf, page
 

@@ -6,6 +6,7 @@ import dataclasses
 import re
 
 import pytest
+
 from bookpress import templates
 from bookpress.epub import images, line_map, pages
 from render import epubs, fixture

@@ -8,10 +8,11 @@ import json
 import sys
 from pathlib import Path
 
+from lxml import etree
+
 from bookpress import code, fonts
 from bookpress.model import Config
 from bookpress.pdf import prepare, sheet
-from lxml import etree
 
 
 def main() -> None:

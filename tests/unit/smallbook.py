@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from lxml import etree
+
 from bookpress import link, parse
 from bookpress.html import HEADINGS, PHRASING
 from bookpress.model import (
@@ -18,7 +20,6 @@ from bookpress.model import (
     Stamp,
 )
 from bookpress.problems import Problem
-from lxml import etree
 
 STAMP = Stamp("1", "", False, 0, "2026-11-30", {})
 _MATH = "{http://www.w3.org/1998/Math/MathML}math"

@@ -1,7 +1,8 @@
 """Canonical blocks: captions, tables, tasks, admonitions, code, equations."""
 
-from bookpress.html import text
 from smallbook import assert_valid, book_of, codes, draft_of, tree_of
+
+from bookpress.html import text
 
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="120" height="40" viewBox="0 0 120 40"><rect width="120" height="40" fill="#fff"/></svg>'
 

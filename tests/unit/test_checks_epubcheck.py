@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+
 from bookpress.checks import ace, epubcheck
 from bookpress.problems import ToolMissing
 from render import epubs

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+
 from bookpress.checks import fences
 from render import epubs, fixture
 from unit.test_checks_links import changed

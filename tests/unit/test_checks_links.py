@@ -5,6 +5,7 @@ from __future__ import annotations
 import zipfile
 
 import pytest
+
 from bookpress.checks import links
 from render import epubs, fixture
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pikepdf
 import pytest
+
 from bookpress.checks import fences, ink, pdftext
 from render import epubs, fixture
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from bookpress import build, checks
 
 TOML = '[book]\ntitle = "Small"\nversion = "1"\nslug = "small"\n\n[[part]]\nchapters = ["a.md"]\n'

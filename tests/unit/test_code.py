@@ -8,9 +8,10 @@ import re
 from pathlib import Path
 
 import pytest
+from lxml import etree
+
 from bookpress import code, rows
 from bookpress.model import Config, Features, Fence
-from lxml import etree
 
 CONFIG = Config(root=Path("/book"), path=Path("/book/book.toml"), title="T", slug="t", version="1")
 LENIENT = Config(root=CONFIG.root, path=CONFIG.path, title="T", slug="t", version="1",

@@ -14,12 +14,13 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
+from referencing import Registry, Resource
+
 from bookpress.cache import digest
 from bookpress.config import read_config
 from bookpress.expand import expand, facts_for
 from bookpress.facts import Facts
 from bookpress.model import FrontMatter, Source
-from referencing import Registry, Resource
 
 BOOK = Path(__file__).resolve().parents[2]
 CHAPTER = BOOK / "chapters/hardware/accelerators.md"

@@ -87,7 +87,8 @@ def test_table_from_data_marks_confidence_and_lists_sources(book):
     assert "[example.org: h1.pdf](<https://example.org/h1.pdf>)" in expanded.text
     # every line of the table belongs to the line that asked for it
     lines = dict(zip(expanded.text.split("\n"), expanded.lines, strict=True))
-    assert lines["| h2 | 100† | – |"] == 3 and lines["end"] == 5
+    assert lines["| h2 | 100† | – |"] == 3
+    assert lines["end"] == 5
 
 
 def test_measurement_and_line_origins_after_blocks(book):

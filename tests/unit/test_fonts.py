@@ -7,8 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bookpress import fonts
 from fontTools.ttLib import TTFont
+
+from bookpress import fonts
 
 ROOT = Path(__file__).parents[2]
 

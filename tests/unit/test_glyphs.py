@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from lxml import etree
+
 from bookpress import glyphs
 from bookpress.model import Config, Expanded, Features, FrontMatter, Source
-from lxml import etree
 
 CONFIG = Config(root=Path("/book"), path=Path("/book/book.toml"), title="T", slug="t", version="1")
 

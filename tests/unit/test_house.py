@@ -26,7 +26,7 @@ def test_build_is_a_source_root_and_not_a_package():
 
 
 def test_modules_stay_readable():
-    sizes = sorted(((len(f.read_text().splitlines()), f.relative_to(ROOT)) for f in PRESS.rglob("*.py")))
+    sizes = sorted((len(f.read_text().splitlines()), f.relative_to(ROOT)) for f in PRESS.rglob("*.py"))
     print("largest:", *[f"{n} {f}" for n, f in sizes[-5:]])
     assert [f"{n} {f}" for n, f in sizes if n > LIMIT] == []
 

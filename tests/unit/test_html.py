@@ -1,9 +1,10 @@
 """The allow-list, the builder's nesting rules, and trees as text."""
 
 import pytest
-from bookpress import html
 from lxml import etree
 from smallbook import codes, draft_of, tree_of
+
+from bookpress import html
 
 
 @pytest.mark.parametrize(

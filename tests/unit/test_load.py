@@ -33,11 +33,13 @@ def test_addresses(tmp_path):
     sources, problems = load_all = book(tmp_path, {n: "# x\n" for n in names}, [
         "net" if n == "net/README.md" else n for n in names
     ])
-    assert load_all and problems == []
+    assert load_all
+    assert problems == []
     for source, (name, (url, slug)) in zip(sources, names.items(), strict=True):
         assert (source.path, source.url) == (name, url)
         assert slug in (None, source.slug)
-        assert source.slug.isascii() and source.slug[0].isalpha()
+        assert source.slug.isascii()
+        assert source.slug[0].isalpha()
     assert len({s.slug for s in sources}) == len(names)
 
 

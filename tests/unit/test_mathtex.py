@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from lxml import etree
+
 from bookpress import mathtex, pandoc
 from bookpress.inlines import is_formula
 from bookpress.model import Config, Expanded, FrontMatter, Source
-from lxml import etree
 
 CONFIG = Config(root=Path("/book"), path=Path("/book/book.toml"), title="T", slug="t", version="1")
 TEX = [

@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
+from smallbook import STAMP, assert_valid, book_of, codes, config_of, draft_of
+
 from bookpress import link
 from bookpress.model import Part
-from smallbook import STAMP, assert_valid, book_of, codes, config_of, draft_of
 
 FIGURED = '```python {{#lst-{0} caption="One"}}\nx\n```\n\n```python {{caption="Two"}}\ny\n```\n\n[](#lst-{0})\n'
 

@@ -6,9 +6,10 @@ import random
 from pathlib import Path
 
 import pytest
+from lxml import etree
+
 from bookpress import parse, pipetables, tables
 from bookpress.model import Config, Expanded, Features, FrontMatter, Source
-from lxml import etree
 
 CONFIG = Config(root=Path("/book"), path=Path("/book/book.toml"), title="T", slug="t", version="1",
                 features=Features(front_matter_required=False))
