@@ -34,6 +34,7 @@ DEBIAN = {
     "test": [
         "chromium",
         "chromium-driver",
+        "curl",
         "default-jre-headless",
         "gdb",
         "mariadb-server",
@@ -41,6 +42,7 @@ DEBIAN = {
         "npm",
         "openmpi-bin",
         "poppler-utils",
+        "procps",
         "qpdf",
         "shellcheck",
         "slurm-wlm",
