@@ -90,3 +90,10 @@ def test_a_broken_command_is_found_at_its_line(tmp_path):
     assert f"{chapter}:{fence.line}:" in done.stderr + done.stdout
     assert "exit status 127, expected 0" in done.stderr + done.stdout
     assert "no-such-program: command not found" in done.stderr + done.stdout
+
+
+def test_a_name_that_fits_no_chapter_is_wrong_use(tmp_path):
+    done = prove(ROOT / "book.toml", tmp_path / "dist", tmp_path / "cache", "--only", "acelerators")
+    assert done.returncode == 2
+    assert "chapters/hardware/accelerators.md" in done.stderr
+    assert not (tmp_path / "dist").exists()

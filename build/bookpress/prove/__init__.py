@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable
 
 from ..config import read_config
-from ..problems import BOOK, OK, errors, report
+from ..problems import BOOK, OK, WrongUse, errors, report
 
 
 def main(args: argparse.Namespace, progress: Callable, say: Callable) -> int:
@@ -43,6 +43,9 @@ def main(args: argparse.Namespace, progress: Callable, say: Callable) -> int:
     if errors(found):
         return say(found, args)
     chapters = [(c.path, c.fences) for c in book.chapters if args.only in c.path and c.fences]
+    if args.only and not chapters:  # a misspelt name must not look like a green run
+        known = ", ".join(c.path for c in book.chapters if c.fences)
+        raise WrongUse(f"--only {args.only}: no chapter with fences has this in its path; there are {known}")
     proofs, problems, outputs = prove(chapters, config.root, cache, jobs, progress)
     if args.refresh:
         problems = refresh.refresh(chapters, outputs, problems, config.root)
