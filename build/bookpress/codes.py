@@ -39,6 +39,7 @@ CODES: dict[str, Code] = {
     "TPL005": Code("A data file is not valid YAML.", "Mend it at the line given."),
     "TPL006": Code("A table definition is missing or wrong.", "See an existing file in data/tables."),
     "TPL007": Code("A measurement or its key is not there.", "Paths are relative to the chapter."),
+    "TPL008": Code("A file of questions is missing or wrong.", "See an existing file in data/questions."),
     # --- MDN: Markdown and raw HTML (parse.py, html.py) ---
     "MDN001": Code("A word in angle brackets is no HTML tag.", "Write it in backticks: `<rank>`."),
     "MDN002": Code("An HTML tag has no place in a book.", "Use Markdown or a tag of the allow-list."),

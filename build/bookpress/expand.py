@@ -17,6 +17,7 @@ import jinja2
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from .facts import FactError, Facts, figure
+from .messages import index_of_messages
 from .model import Config, Expanded, Source
 from .problems import Problem
 from .tabulate import link, tabulate
@@ -134,6 +135,7 @@ class _Context:
             "verified": lambda path: self.facts.sourced(path).verified,
             "source": self.source_of,
             "table": lambda name: Markdown(tabulate(self.facts, name, escape)),
+            "messages": lambda: Markdown(index_of_messages(self.facts, self.source.path)),
             "measurement": self.measurement,
             "record": self.record,
             "number": figure,
