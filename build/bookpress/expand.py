@@ -16,6 +16,7 @@ from typing import Any
 import jinja2
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from .calculators import worked_example
 from .facts import FactError, Facts, figure
 from .messages import index_of_messages
 from .model import Config, Expanded, Source
@@ -135,6 +136,7 @@ class _Context:
             "verified": lambda path: self.facts.sourced(path).verified,
             "source": self.source_of,
             "table": lambda name: Markdown(tabulate(self.facts, name, escape)),
+            "calculator": lambda name: Markdown(worked_example(self.facts, name, escape)),
             "messages": lambda: Markdown(index_of_messages(self.facts, self.source.path)),
             "measurement": self.measurement,
             "record": self.record,

@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from lxml import etree
 
+from ..calculators import ID as CALCULATOR
 from ..model import Chapter
 
 HEADINGS = ("h2", "h3", "h4", "h5", "h6")
@@ -49,9 +50,11 @@ class Body:
         chapter: Chapter,
         resolve: Callable[[str, str], str | None],
         proofs: Mapping[int, str],
+        calculators: Callable[[str], str | None] = lambda name: None,
     ):
         self.chapter = chapter
         self.resolve = resolve
+        self.calculators = calculators  # name → its definition as JSON
         self.proofs = proofs  # fence index → what to say of its proof
         self.root = etree.fromstring(chapter.body)
 
@@ -64,6 +67,7 @@ class Body:
         self._images()
         self._code()
         self._tables()
+        self._calculators()
         self._captions()
         self._headings()
         self._notes()
@@ -143,6 +147,15 @@ class Body:
             box.tail, table.tail = table.tail, None
             figure.replace(table, box)
             box.append(table)
+
+    def _calculators(self) -> None:
+        """The definition beside a calculator's table, in characters that need no escaping in a script."""
+        for figure in self.root.iter("figure"):
+            ident = figure.get("id") or ""
+            about = self.calculators(ident.removeprefix(CALCULATOR)) if ident.startswith(CALCULATOR) else None
+            if about is not None:
+                kind = {"type": "application/json", "class": "ui-calculator"}
+                etree.SubElement(figure, "script", kind).text = about
 
     def _captions(self) -> None:
         """The label of a numbered figure, table, listing or equation links to itself."""

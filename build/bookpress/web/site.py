@@ -9,13 +9,16 @@ Everything of ours that is no page lies under `ui-assets/`; ids that the page sh
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from .. import calculators
 from ..codes import CODES
+from ..facts import Facts
 from ..model import Book, Chapter
 from ..prove import marks
 from ..templates import env, markup, text
@@ -24,7 +27,8 @@ from .body import Body, relative
 
 OWN = "ui-assets"
 STYLES = ("css/tokens.css", "css/base.css", "css/web.css")
-SCRIPTS = ("js/theme.js", "js/page.js", "js/copy.js", "js/notes.js", "js/keys.js", "js/search.js")
+SCRIPTS = ("js/theme.js", "js/page.js", "js/copy.js", "js/notes.js", "js/keys.js", "js/search.js",
+           "js/calculator.js")  # fmt: skip
 # Ids of the page shell. A chapter that uses one of them would send its links into our furniture.
 SHELL_IDS = ("ui-contents", "ui-main", "ui-search", "ui-help", "ui-top")
 AUDIENCES = {
@@ -224,7 +228,8 @@ class Site:
     def _chapter(self, chapter: Chapter) -> str:
         chapters = self.book.chapters
         place = chapters.index(chapter)
-        title, rest = Body(chapter, self.resolve, self._proofs(chapter)).head_and_rest()
+        body = Body(chapter, self.resolve, self._proofs(chapter), self._calculator)
+        title, rest = body.head_and_rest()
         part = self.book.parts[chapter.part].title
         group = next(n for n, (_, cs) in enumerate(self.groups, 1) if chapter in cs)
         head = next((a.id for a in chapter.anchors if a.kind == "point" and a.level == 1), "")
@@ -249,6 +254,14 @@ class Site:
 
     def _proofs(self, chapter: Chapter) -> Mapping[int, str]:
         return proofs.said(chapter, self.book.proofs.get(chapter.path, {}))
+
+    def _calculator(self, name: str) -> str | None:
+        """The definition for calculator.js; None for a table whose id only looks like a calculator's."""
+        folder = self.book.config.root / self.book.config.data
+        if not (folder / "calculators" / f"{name}.yaml").is_file():
+            return None
+        raw = json.dumps(calculators.define(Facts(folder), name), sort_keys=True)
+        return raw.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
     def _source(self, path: str) -> str:
         """Where readers suggest a change: the file as it is now, not as it was at this commit."""
