@@ -2,7 +2,8 @@
 
 In: scripts/ beside book.toml: the package, an entry per tool, pyproject.toml and README.md. Out:
 dist/ml-engineering-scripts-VERSION.tar.gz with a self-contained file per tool, sdist, wheel, zipapp, the
-reports' schema, README, LICENSE, and MANIFEST with the SHA-256 of each. Same sources and date, same bytes.
+reports' schema, README, LICENSE, and MANIFEST with the SHA-256 of each. pip installs it as it is, also by its
+address: its pyproject.toml names a backend that hands out the wheel. Same sources and date, same bytes.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from . import templates
 from .archives import Packed, Project, sdist, tar_gz, wheel, zipapp
 from .config import read_config
 from .install import check_place, install
@@ -140,6 +142,11 @@ def manifest(files: Sequence[Packed]) -> Packed:
     return Packed(MANIFEST, "".join(lines).encode())
 
 
+def _installable() -> list[Packed]:
+    """What makes the tarball a project that pip installs."""
+    return [Packed(n, templates.text(f"bundle/{n}").encode()) for n in ("pyproject.toml", "carried_wheel.py")]
+
+
 def bundle_bytes(config: Config, epoch: int) -> tuple[bytes, list[Problem]]:
     """The whole tarball in memory; empty on an error."""
     project = _project(config)
@@ -155,6 +162,7 @@ def bundle_bytes(config: Config, epoch: int) -> tuple[bytes, list[Problem]]:
         wheel(project, package, licence, epoch),
         zipapp(f"{PACKAGE}.pyz", package, *_EVERY_TOOL, epoch),
         *beside,
+        *_installable(),
         *(Packed(p.name.rpartition("/")[2], p.data) for p in package if p.name.endswith(".json")),
     ]
     return tar_gz([*files, manifest(files)], f"{STEM}-{config.version}", epoch), problems

@@ -33,6 +33,9 @@ _BOOK_KEYS = {
     "code_width": int,
 }
 _TABLES = {"book", "features", "page", "hub", "part", "bench"}
+# What the Hub takes as a repository's name.
+HUB_REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
+HUB_TYPES = ("dataset", "model")
 _LENGTH = re.compile(r"^\d+(\.\d+)?(mm|cm|in|pt)$")
 
 
@@ -115,6 +118,20 @@ def _page(reader: _Reader, data: dict) -> Page:
     return Page(**raw)
 
 
+def _hub(reader: _Reader, data: dict) -> dict[str, Any]:
+    """Where releases are published."""
+    raw = reader.table(data, "hub", {"repo": str, "type": str, "file_budget_mb": int})
+    wrong = {
+        "repo": not HUB_REPO.fullmatch(raw.get("repo") or "a/b") and "'repo' is OWNER/NAME",
+        "type": raw.get("type", "dataset") not in HUB_TYPES and f"'type' is one of {', '.join(HUB_TYPES)}",
+        "file_budget_mb": raw.get("file_budget_mb", 1) < 1 and "'file_budget_mb' is at least 1",
+    }
+    for key, message in wrong.items():
+        if message:
+            reader.add(reader.line("hub", key), "CFG003", f"{message}, not '{raw.pop(key)}'")
+    return raw
+
+
 def read_config(path: Path) -> tuple[Config | None, list[Problem]]:
     """Read a book.toml. No Config when the file is not TOML or names no title."""
     path = path.resolve()
@@ -147,7 +164,7 @@ def read_config(path: Path) -> tuple[Config | None, list[Problem]]:
         reader.add(reader.line("book", "version"), "CFG003", "'version' names files: letters, digits, . _ + -")
     kinds = {f.name: bool for f in dataclasses.fields(Features)}
     features = Features(**reader.table(data, "features", kinds))
-    hub = reader.table(data, "hub", {"repo": str, "type": str})
+    hub = _hub(reader, data)
     page, parts = _page(reader, data), _parts(reader, data)
     if not book.get("title") or not book.get("version"):
         return None, reader.problems
@@ -161,8 +178,7 @@ def read_config(path: Path) -> tuple[Config | None, list[Problem]]:
         page=page,
         features=features,
         parts=parts,
-        hub_repo=hub.get("repo", ""),
-        hub_type=hub.get("type", "dataset"),
+        **{f"hub_{key}": value for key, value in hub.items()},
         **book,
     )
     return config, reader.problems

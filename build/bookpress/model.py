@@ -106,8 +106,9 @@ class Config:
     page: Page = field(default_factory=Page)
     features: Features = field(default_factory=Features)
     parts: tuple[Part, ...] = ()
-    hub_repo: str = ""
-    hub_type: str = "dataset"
+    hub_repo: str = ""  # owner/name on the Hugging Face Hub
+    hub_type: str = "dataset"  # or model
+    hub_file_budget_mb: int = 50  # a larger file is not published
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,10 @@ class WrongUse(Exception):
     """A wrong command line or a book.toml that cannot be read at all (exit 2)."""
 
 
+class NetworkFailed(Exception):
+    """A server did not answer, or not as agreed, after every retry (exit 4). Running again is safe."""
+
+
 def near(name: str, names: Iterable[str]) -> str:
     """A hint with the nearest known name, or the known names when there are few."""
     known = sorted(names)

@@ -84,7 +84,7 @@ def test_manifest_covers_every_file(bundle):
     version = (SCRIPTS / "clusterprobe/version.py").read_text().split('PROBE_VERSION = "')[1].split('"')[0]
     assert set(there) == {
         *(f"{tool}.py" for tool in TOOLS), "clusterprobe.pyz", f"clusterprobe-{version}.tar.gz",
-        f"clusterprobe-{version}-py3-none-any.whl", "README.md", "LICENSE", "report.schema.json",
+        f"clusterprobe-{version}-py3-none-any.whl", "README.md", "LICENSE", "report.schema.json", "pyproject.toml", "carried_wheel.py",
     }  # fmt: skip
     assert all(os.access(bundle / f"{tool}.py", os.X_OK) for tool in TOOLS)
 
