@@ -8,7 +8,7 @@ BOOK   ?= book.toml
 OUT    ?= dist
 
 .DEFAULT_GOAL := help
-.PHONY: help book pdf epub web scripts check check-slow test test-slow bench prove serve doctor lock clean setup setup-test setup-torch
+.PHONY: help book pdf epub web scripts check check-slow test test-slow bench prove serve artefacts release publish verify doctor lock clean setup setup-test setup-torch
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -42,6 +42,18 @@ test-slow: setup-test setup-torch ## the tests that need minutes or large packag
 
 bench: setup-test ## press against Chromium's print-to-PDF, both sides in one run
 	@.venv/bin/python tests/bench.py
+
+artefacts: setup ## the files of a release into dist/release/; REPO=OWNER/NAME as for publish
+	@$(PRESS) artefacts --book $(BOOK) --out $(OUT) $(if $(REPO),--repo $(REPO))
+
+release: setup-test ## VERSION=1.2.0: build, check and test it in a clone, then commit and tag
+	@$(PRESS) release $(VERSION) --book $(BOOK) --out $(OUT) $(if $(REPO),--repo $(REPO))
+
+publish: setup-test ## show what would go to the Hub; YES=1 sends it, CREATE=1 creates the repository
+	@$(PRESS) publish --book $(BOOK) --out $(OUT) $(if $(REPO),--repo $(REPO)) $(if $(YES),--yes) $(if $(CREATE),--create)
+
+verify: setup ## FROM=FOLDER or URL: compare a release with its SHA256SUMS and provenance.json
+	@$(PRESS) verify-release $(FROM) $(if $(SUMS),--sums-sha256 $(SUMS))
 
 doctor: setup ## every part, its version, and what is missing
 	@$(PRESS) doctor

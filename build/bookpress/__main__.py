@@ -12,7 +12,19 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 from . import __version__
-from .problems import BOOK, OK, TOOL, USAGE, ToolMissing, WrongUse, errors, report
+from .problems import (
+    BOOK,
+    NETWORK,
+    OK,
+    TOOL,
+    USAGE,
+    NetworkFailed,
+    ToolMissing,
+    WrongUse,
+    errors,
+    report,
+)
+from .release import cli as release
 
 # What a disk says: full, no rights, read-only, over quota.
 _DISK = (errno.ENOSPC, errno.EACCES, errno.EPERM, errno.EROFS, errno.EDQUOT)
@@ -166,6 +178,7 @@ def _parser() -> argparse.ArgumentParser:
     verbs.add_parser(
         "doctor", parents=[common], help="list every part, version and font"
     ).set_defaults(run=_doctor)
+    release.add(verbs, common, place, EXITS)
     verbs.add_parser("codes", parents=[common], help="list the problem codes").set_defaults(run=_codes)
     return parser
 
@@ -183,6 +196,9 @@ def main(argv: list[str] | None = None) -> int:
     except ToolMissing as error:
         print(f"bookpress: {error}", file=sys.stderr)
         return TOOL
+    except NetworkFailed as error:
+        print(f"bookpress: {error}", file=sys.stderr)
+        return NETWORK
     except OSError as error:
         if error.errno not in _DISK:
             raise

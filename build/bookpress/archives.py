@@ -1,7 +1,7 @@
 """Archives whose bytes depend on their files and one date alone: tar.gz, zip, wheel, sdist, zipapp.
 
-In: names and contents. Out: bytes. Zips are stored, not compressed, so that they do not depend on the zlib
-at hand; the tarball around them is compressed once.
+In: names and contents. Out: bytes. Zips inside a tarball are stored, not compressed, so that they do not depend
+on the zlib at hand; the tarball around them is compressed once.
 """
 
 from __future__ import annotations
@@ -56,16 +56,17 @@ def tar_gz(files: Iterable[Packed], folder: str, epoch: int) -> bytes:
     return out.getvalue()
 
 
-def zip_bytes(files: Iterable[Packed], epoch: int) -> bytes:
+def zip_bytes(files: Iterable[Packed], epoch: int, compressed: bool = False) -> bytes:
     """A zip of regular files in the order given, times in UTC."""
     moment = datetime.fromtimestamp(_second(epoch), UTC).timetuple()[:6]
     out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
+    way = zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED
+    with zipfile.ZipFile(out, "w") as archive:
         for file in files:
             info = zipfile.ZipInfo(file.name, moment)
             info.create_system = 3  # Unix, whatever machine packs
             info.external_attr = (0o100000 | file.mode) << 16
-            archive.writestr(info, file.data)
+            archive.writestr(info, file.data, way, 9)
     return out.getvalue()
 
 

@@ -40,6 +40,7 @@ CODES: dict[str, Code] = {
     "TPL006": Code("A table definition is missing or wrong.", "See an existing file in data/tables."),
     "TPL007": Code("A measurement or its key is not there.", "Paths are relative to the chapter."),
     "TPL008": Code("A file of questions is missing or wrong.", "See an existing file in data/questions."),
+    "TPL009": Code("A calculator or its formula is missing or wrong.", "See a file in data/calculators."),
     # --- MDN: Markdown and raw HTML (parse.py, html.py) ---
     "MDN001": Code("A word in angle brackets is no HTML tag.", "Write it in backticks: `<rank>`."),
     "MDN002": Code("An HTML tag has no place in a book.", "Use Markdown or a tag of the allow-list."),
@@ -161,6 +162,30 @@ CODES: dict[str, Code] = {
     "BND005": Code("A top-level name has two meanings over a tool's modules.", "Rename one of them."),
     "BND006": Code("The instruments' version is not the book's.", "Write the same version in both files."),
     "BND007": Code("A tool has no console command.", "Add it to [project.scripts] of its pyproject.toml."),
+    # --- REL: the release, before anything leaves this machine (release/) ---
+    "REL001": Code("The tree holds changes that no commit holds.", "Commit them, or put them away."),
+    "REL002": Code("The version is older than the present one.", "Choose a higher one."),
+    "REL003": Code("The version's tag exists.", "Choose the next version; a tag never moves."),
+    "REL004": Code("Files disagree about the version.", "Write book.toml's version in all of them."),
+    "REL005": Code("The changelog has nothing to say of this release.", "Add changelog.d/NAME.KIND.md."),
+    "REL006": Code("A changelog fragment has the wrong form.", "See changelog.d/README.md."),
+    "REL007": Code("Book, checks, tests or artefacts failed.", "Read the log named, mend it, start again."),
+    "REL008": Code("The commit checked out is not the released one.", "Check out the tag, or release first."),
+    "REL009": Code("The branch moved while the release was built.", "Run the release again."),
+    "REL010": Code("A file is over the budget of [hub].", "Make it smaller, or raise file_budget_mb."),
+    "REL011": Code("The Hub would refuse the card's head.", "Correct the value at its line."),
+    "REL012": Code("The files built here are not those the tag vouches for.", "Publish with the tools of the release."),
+    # --- HUB: what the server says or has (release/publish.py) ---
+    "HUB001": Code("The version is published with other bytes.", "Release the next version."),
+    "HUB002": Code("The server has a newer version.", "Release a version above it."),
+    "HUB003": Code("The server has other bytes than were sent.", "Publish again; it is not tagged."),
+    "HUB004": Code("The Hub refuses the content.", "Do what the server's message says."),
+    "HUB005": Code("The repository changes under every try.", "See who else writes to it."),
+    # --- VER: a release as a reader got it (release/verifier.py) ---
+    "VER001": Code("SHA256SUMS is missing, damaged or another one.", "Download it again from the tag."),
+    "VER002": Code("A file of the release is not there.", "Download it, or ignore missing files."),
+    "VER003": Code("A file differs from what was released.", "Download it again; do not run it."),
+    "VER004": Code("provenance.json and SHA256SUMS disagree.", "Do not trust this copy."),
     # --- CHK: found by the checks over finished outputs (checks/) ---
     "CHK001": Code(
         "A fence's text in an output differs from its source.", "Keep to characters that can be printed."
