@@ -36,6 +36,7 @@ DEBIAN = {
         "chromium-driver",
         "curl",
         "default-jre-headless",
+        "fio",  # fences of the storage chapter
         "gdb",
         "mariadb-server",
         "munge",
