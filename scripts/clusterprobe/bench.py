@@ -47,6 +47,7 @@ from clusterprobe.launch import RankEnv
 from clusterprobe.session import Session, run_probe
 from clusterprobe.stats import median, odd_ones
 from clusterprobe.strictjson import replace_file
+from clusterprobe.transport_watch import TransportWatch, report_transport
 from clusterprobe.units import (
     counted,
     format_rate,
@@ -98,6 +99,8 @@ class CollectiveBench:
 
     def run(self) -> Tuple[int, str]:
         session, args = self.session, self.args
+        watch = TransportWatch(args.transports is not None or bool(args.require_transport), args.transports or None)
+        watch.ask()
         with session.stage("device"):
             device = session.open_device()
             self.kind = "cpu" if device.kind == "cpu" else "device"
@@ -119,7 +122,9 @@ class CollectiveBench:
         self._head()
         for name in args.group:
             self._one_group(name, wanted)
-        return self._verdict(old, sizes.named)
+        with session.stage("transport"):
+            transport = report_transport(session, watch, self.places)
+        return self._verdict(old, sizes.named, transport)
 
     def _refuse_shared_devices(self, backend: str) -> None:
         """NCCL fails late and badly when two ranks hold one device."""
@@ -167,6 +172,8 @@ class CollectiveBench:
         line("rate: algbw = S / median time, busbw = algbw x factor; 1 GB/s is 1e9 bytes/s. Data: small integers that differ "
              "by rank and place, checked " + ("not at all" if self.args.no_check else "on the first and last call of each row"
              + (f" and every {self.args.check_every} iterations" if self.args.check_every else "")))
+        if device.l2_bytes and not self.args.buffer_sets:
+            line(f"buffers: enough sets in turn to fill twice the cache of {format_size(device.l2_bytes)}, so that data comes from memory")
         if self.clock_error > 0:
             line(f"clocks of the hosts agree within {format_time(self.clock_error / 1e9)} after correction")
         if self.env.world_size == 1:
@@ -253,6 +260,7 @@ class CollectiveBench:
         return row_json(spec, partition.name, wanted, extent, "wrong" if result.wrong else "ok", reason, result, members)
 
     def _more_fields(self, entry: Dict[str, Any], results: Sequence[GroupResult], outcome: RowOutcome, late: Sequence[int]) -> None:
+        entry["buffer_sets"] = outcome.own.sets if outcome.own else None
         if len(results) > 1:
             entry["groups"] = len(results)
             entry["groups_median_us"] = median([result.time_us["median"] for result in results])
@@ -309,7 +317,7 @@ class CollectiveBench:
             names = [f"rank {rank}@{self.hosts[rank]}" if level == "rank" else self.hosts[rank] for rank in members]
             self.cells = pair_report(self.report, level, names, rates, rows, alone, run.bytes, len(turns))
 
-    def _verdict(self, old: Any, sizes_named: bool) -> Tuple[int, str]:
+    def _verdict(self, old: Any, sizes_named: bool, transport: Tuple[int, str]) -> Tuple[int, str]:
         if not self.session.rank0:
             return OK, ""
         report, args = self.report, self.args
@@ -322,7 +330,7 @@ class CollectiveBench:
         for text in text_plot(document["results"]):
             report.line(text)
         self._files(document)
-        rc, reason, lines = judge_run(args, document, old, sizes_named, self.session.control.name)
+        rc, reason, lines = judge_run(args, document, old, sizes_named, transport)
         report.line()
         for text in lines:
             report.line(text)

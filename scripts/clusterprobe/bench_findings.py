@@ -74,7 +74,7 @@ def asked_by_name(args: argparse.Namespace) -> bool:
 
 
 def judge_run(args: argparse.Namespace, document: Mapping[str, Any], old: Optional[Mapping[str, Any]],
-              sizes_named: bool, name: Any) -> Tuple[int, str, List[str]]:
+              sizes_named: bool, transport: Tuple[int, str] = (OK, "")) -> Tuple[int, str, List[str]]:
     """(exit code, reason, lines about the baseline)."""
     rows = document["results"]
     wrong = [row for row in rows if row["status"] == "wrong"]
@@ -89,6 +89,8 @@ def judge_run(args: argparse.Namespace, document: Mapping[str, Any], old: Option
         return gate_rc, gate, lines
     if baseline_rc == TOO_SLOW:
         return baseline_rc, lines[0], lines
+    if transport[0]:
+        return (*transport, lines)
     measured = [row for row in rows if row["status"] == "ok"]
     left_out = [row for row in rows if row["status"] not in ("ok", "wrong")
                 and (asked_by_name(args) if row["status"] == "unsupported" else sizes_named)]

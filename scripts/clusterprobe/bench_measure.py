@@ -15,7 +15,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from clusterprobe.bench_clock import ClockOffset
 from clusterprobe.bench_exchange import BenchExchange
-from clusterprobe.collective_cases import CollectiveCase
+from clusterprobe.case_ring import MOST_SETS, CaseRing
 from clusterprobe.deadline import StagePlace
 from clusterprobe.stats import median_interval, summary_of
 
@@ -36,6 +36,11 @@ class Effort:
     check: bool = True
     check_every: int = 0
     batch: int = BATCH
+    sets: Optional[int] = None  # of buffers used in turn; None: by the device's cache
+
+    def calls(self, mode: str) -> int:
+        """Calls that one sample times, in block mode those of a round."""
+        return MOST_SETS if mode == "block" else self.batch
 
 
 @dataclass
@@ -61,12 +66,13 @@ class Measured:
     wrong: int = 0
     first_wrong: str = ""
     batch: int = 1
+    sets: int = 1  # of buffers, used in turn
 
 
 class RowMeasurement:
     """Drives one case. All ranks of the world call the same methods in the same order."""
 
-    def __init__(self, case: Optional[CollectiveCase], exchange: BenchExchange, effort: Effort,
+    def __init__(self, case: Optional[CaseRing], exchange: BenchExchange, effort: Effort,
                  clock: Optional[ClockOffset], step: Callable[[str], None], place: StagePlace, mode: str) -> None:
         self._case = case
         self._exchange = exchange
@@ -79,7 +85,7 @@ class RowMeasurement:
         self._graph: Any = None
         self._last_ns = 0
         self._begun = 0
-        self.result = Measured(batch=1 if mode == "block" else effort.batch)
+        self.result = Measured(batch=1 if mode == "block" else effort.batch, sets=len(case) if case else 1)
 
     def first_call(self) -> None:
         """Apart from all others, since it sets connections up. Raises what the backend raises."""
@@ -105,7 +111,7 @@ class RowMeasurement:
         if self._case is None:
             return
         torch = self._case.torch
-        self._case.buffers.clear()
+        self._case.clear()
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
@@ -113,6 +119,7 @@ class RowMeasurement:
                 self._case.launch()
         torch.cuda.current_stream().wait_stream(stream)
         torch.cuda.synchronize()
+        self._case.rewind()
         self._graph = torch.cuda.CUDAGraph()
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="The CUDA Graph is empty")  # one rank in place: nothing to do
@@ -188,7 +195,7 @@ class RowMeasurement:
         if self._mode == "block":
             self._case.restore()
         else:
-            self._case.buffers.clear()
+            self._case.clear()
 
     def _iterate(self, checked: bool) -> None:
         case, line = self._case, self.result.line
@@ -222,21 +229,23 @@ class RowMeasurement:
 
     def _checked_single(self) -> None:
         case = self._case
-        case.prepare()
-        if self._mode == "graph" and not case.mutates:
+        replayed = self._mode == "graph" and not case.mutates
+        if replayed:  # the recorded calls use every set
+            case.prepare_all()
             self._graph.replay()
             works: List[Any] = []
         else:
+            case.prepare()
             works = case.launch()
         self._launched()
         case.wait_all(works)
-        self._check()
+        self._check(replayed)
 
-    def _check(self) -> None:
+    def _check(self, everywhere: bool = False) -> None:
         case, result = self._case, self.result
         if not self._effort.check or not case.checkable or (case.seat.n < 2 and case.spec.op in ("send_recv", "pair", "p2p_batch")):
             return
-        wrong, first = case.wrong()
+        wrong, first = case.wrong_anywhere() if everywhere else case.wrong()
         result.checked += 1
         result.wrong += wrong
         result.first_wrong = result.first_wrong or first

@@ -17,6 +17,7 @@ from clusterprobe.collective_table import COLLECTIVES, sweep_sizes
 from clusterprobe.collective_values import REDUCE_OPS, TYPE_TRAITS, type_name
 from clusterprobe.exits import USAGE, ProbeFailure
 from clusterprobe.options import ProbeParser, duration_option, make_parser, size_option
+from clusterprobe.transport_log import TRANSPORTS
 
 BENCH_NAME = "all_reduce_bench"
 BENCH_MODES = ("block", "stream", "graph")
@@ -66,6 +67,10 @@ def group_list(text: str) -> List[str]:
 
 def size_list(text: str) -> List[int]:
     return [size_option(word) for word in text.split(",") if word.strip()]
+
+
+def transport_list(text: str) -> List[str]:
+    return name_list(TRANSPORTS, "transport")(text)
 
 
 def positive_count(text: str) -> int:
@@ -123,6 +128,9 @@ def add_how(group: Any) -> None:
     group.add_argument("--num-warmup-iterations", type=int, default=5, metavar="N", help="untimed ones before (default %(default)s)")
     group.add_argument("--row-time", type=duration_option, default="2s", metavar="TIME", help="budget of a row's timed part (default %(default)s)")
     group.add_argument("--batch", type=positive_count, default=BATCH, metavar="N", help="calls a sample in stream and graph modes (default %(default)s)")
+    group.add_argument("--buffer-sets", type=positive_count, metavar="N",
+                       help="sets of buffers used in turn (default: enough for twice the device's last-level cache; "
+                            "1 measures data that may lie in it)")
     group.add_argument("--no-check", action="store_true", help="don't check results (default: first and last call of each row)")
     group.add_argument("--check-every", type=int, default=10, metavar="N",
                        help="check every n-th timed iteration too; 0: none of them (default %(default)s)")
@@ -132,6 +140,10 @@ def add_how(group: Any) -> None:
 def add_judging(group: Any) -> None:
     group.add_argument("--gate-bytes", type=size_option, metavar="SIZE", help="smallest size that --fail-below judges (default: the largest measured)")
     group.add_argument("--line-rate", type=float, metavar="GB/s", help="mark rows with busbw above this: sharp, nvls or a mistake")
+    group.add_argument("--transports", nargs="?", const="", metavar="FOLDER",
+                       help="read from NCCL's debug log which way the data takes and report it; with FOLDER, keep the logs there")
+    group.add_argument("--require-transport", type=transport_list, metavar="NAMES",
+                       help="fail (exit 3) unless these are used, and nothing slower in their place: " + ", ".join(TRANSPORTS))
     group.add_argument("--baseline", metavar="FILE", help="earlier report to compare with; slower rows fail (exit 3)")
     group.add_argument("--baseline-tolerance", type=float, default=5.0, metavar="PERCENT", help="ignored change (default %(default)s)")
     group.add_argument("--plot", metavar="PNG", help="write a plot, where matplotlib is installed; text bars are always printed")
@@ -181,7 +193,7 @@ def wanted_specs(args: argparse.Namespace) -> List[CaseSpec]:
 
 def effort_of(args: argparse.Namespace) -> Effort:
     return Effort(args.num_warmup_iterations, args.num_iterations, 1000, args.row_time, not args.no_check,
-                  args.check_every, args.batch)
+                  args.check_every, args.batch, args.buffer_sets)
 
 
 def refuse_contradictions(args: argparse.Namespace, sizes: Optional[SizePlan] = None) -> None:

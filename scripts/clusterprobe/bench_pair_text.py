@@ -34,12 +34,16 @@ def pair_report(report: Any, level: str, names: Sequence[str], members: Sequence
     report.line(f"median of all: {format_rate(median(outs)) if outs else '-'}; slowest pairs: " + "; ".join(
         f"{names[a]} to {names[b]} {format_rate(rate)}" for rate, a, b in slowest_pairs(members, 3)))
     sentences = suspect_sentences(names, alone)
+    drain = hosts_to_drain(names, alone)
+    if drain:
+        report.line(f"hosts to drain: {','.join(drain)}")
     if count == 2:
         report.line("two members have no majority: compare the two directions with the link's rate")
     report.add("pairs", {
         "level": level, "bytes": size, "rounds": rounds, "matrix": matrix_json(cells, count),
         "members": member_entries(names, members, {suspect.seat for suspect, _ in alone}),
         "slowest": [{"from": names[a], "to": names[b], "bytes_per_second": rate} for rate, a, b in slowest_pairs(members)],
+        "drain": drain,
         "wrong_members": [names[seat] for seat, member in enumerate(members) if member.wrong],
         "suspects": [{"member": names[suspect.seat], "side": suspect.side, "bytes_per_second": suspect.rate,
                       "usual": suspect.usual, "alone": rate} for suspect, rate in alone]})
@@ -57,6 +61,12 @@ def member_entries(names: Sequence[str], members: Sequence[MemberRates], special
                 "wrong": member.wrong}
     seats = range(len(names)) if len(names) <= MEMBERS_KEPT else sorted(special)
     return [entry(seat) for seat in seats]
+
+
+def hosts_to_drain(names: Sequence[str], alone: Sequence[Tuple[Suspect, Optional[float]]]) -> List[str]:
+    """Hosts whose own link is slow: alone too. What is slow only under load points at a switch, not at them."""
+    own = [names[suspect.seat] for suspect, rate in alone if rate is not None and rate < SUSPECT_RATIO * suspect.usual]
+    return list(dict.fromkeys(name.rpartition("@")[2] for name in own))
 
 
 def suspect_sentences(names: Sequence[str], alone: Sequence[Tuple[Suspect, Optional[float]]]) -> List[str]:

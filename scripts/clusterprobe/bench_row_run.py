@@ -14,6 +14,7 @@ from clusterprobe.bench_exchange import BenchExchange
 from clusterprobe.bench_groups import Partition
 from clusterprobe.bench_measure import Effort, Measured, RowMeasurement
 from clusterprobe.bench_rows import pack_numbers
+from clusterprobe.case_ring import CaseRing, buffer_sets
 from clusterprobe.collective_cases import CaseSpec, CollectiveCase, GroupSeat
 from clusterprobe.collective_table import COLLECTIVES, Extent, extent_of
 from clusterprobe.collective_values import TYPE_TRAITS
@@ -75,18 +76,26 @@ class RowRunner:
             return RowOutcome("unsupported", f"CUDA graphs need a CUDA device, this is {self._device.kind}", extents)
         if spec.mode == "graph" and not COLLECTIVES[spec.op].capturable:
             return RowOutcome("unsupported", f"{spec.op} can't be recorded into a graph", extents)
-        need = max(extent.memory for extent in extents) + CHUNK_MEMORY
+        need = max(extent.memory * self._sets(spec, extent) for extent in extents) + CHUNK_MEMORY
         if need > self._memory:
             return RowOutcome("skipped", f"needs {format_size(need)} a rank, {format_size(self._memory)} are free "
                               "on the rank with the least", extents)
         return None
+
+    def _sets(self, spec: CaseSpec, extent: Extent) -> int:
+        """One set where nothing is in device memory to begin with."""
+        if not extent.size or spec.op == "all_gather_object":
+            return 1
+        return buffer_sets(self._effort.sets, extent.size, self._device.l2_bytes, self._effort.calls(spec.mode))
 
     def _measure(self, spec: CaseSpec, partition: Partition, seat: GroupSeat, extents: List[Extent]) -> RowOutcome:
         mine = next((at for at, group in enumerate(partition.measured) if self._session.env.rank in group), None)
         case, flag, reason = None, FINE, ""
         try:
             if mine is not None:
-                case = CollectiveCase(self._torch, spec, extents[mine], seat, self._device.label)
+                extent = extents[mine]
+                case = CaseRing(lambda: CollectiveCase(self._torch, spec, extent, seat, self._device.label),
+                                self._sets(spec, extent))
         except self._torch.OutOfMemoryError:
             flag, reason = NO_MEMORY, "a rank ran out of memory"
         except (RuntimeError, TypeError, ValueError, AttributeError, NotImplementedError) as error:

@@ -28,6 +28,7 @@ FACT_PREFIXES = (
     "HSA_",
     "OMP_NUM_THREADS",
 )
+LOCAL_VARIABLES = ("NCCL_DEBUG_FILE",)  # a file of its own for every rank is no difference
 LOCAL_OPTIONS = ("json", "force", "dry_run")  # may differ between ranks
 MUST_AGREE = ("torch", "nccl", "device kind")
 TELL_EVERY = 10.0
@@ -48,7 +49,13 @@ def collect_facts(environ: Mapping[str, str], device: Optional[Device] = None) -
         "device kind": device.kind if device else None,
         "device": device.name if device else None,
     }
-    facts.update({key: value for key, value in environ.items() if key.startswith(FACT_PREFIXES)})
+    facts.update(
+        {
+            key: value
+            for key, value in environ.items()
+            if key.startswith(FACT_PREFIXES) and key not in LOCAL_VARIABLES
+        }
+    )
     return facts
 
 

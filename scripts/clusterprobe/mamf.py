@@ -24,6 +24,7 @@ from clusterprobe.matmul_plan import (
     describe_plan,
     read_request,
 )
+from clusterprobe.matmul_plot import matmul_plot, screen_rows
 from clusterprobe.matmul_results import (
     DtypeResult,
     odd_devices,
@@ -144,6 +145,9 @@ def report_dtype(session: Session, result: DtypeResult, records: Dict[int, Any])
                                "timer": result.timer, "float32_matmul_precision": result.precision})
     if result.finals:
         print_result(report, result)
+    if session.args.plot:
+        for text in matmul_plot(result, screen_rows(report.document["results"], result.dtype)):
+            report.line(text)
     for rank, record in sorted(records.items()):
         report.add("per_rank", {"rank": rank, "host": session.control.name(rank).partition("@")[2], **record})
     if len(records) > 1:

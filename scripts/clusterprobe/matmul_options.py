@@ -100,6 +100,7 @@ def mamf_parser() -> ProbeParser:
     out = parser.add_argument_group("text")
     out.add_argument("--output-file", metavar="PATH", help="also write every look as a line of text")
     out.add_argument("--notes", default="", help="kept in the report")
+    out.add_argument("--plot", action="store_true", help="draw the finalists, and the best rate by work per call, as bars")
     out.add_argument("--verbose", dest="verbose", action="store_true", default=False, help="print every look")
     out.add_argument("--no-verbose", dest="verbose", action="store_false", help="print finalists only (default)")
     return parser

@@ -315,7 +315,7 @@ def row(**changed) -> dict:
 
 def judged(*rows: dict, words: tuple[str, ...] = (), old=None, named: bool = False, pairs: tuple = ()):
     document = {"results": list(rows), "pairs": list(pairs), "env": {}, "world": {}}
-    return bench_findings.judge_run(options(*words), document, old, named, str)
+    return bench_findings.judge_run(options(*words), document, old, named)
 
 
 def test_gate_judges_large_sizes_only():
