@@ -68,12 +68,12 @@ def units() -> str:
     usable = links * figure_of("nvlink4", "usable_link_one_way_gb_per_s")
     raw = links * figure_of("nvlink4", "raw_link_one_way_gb_per_s")
     rows = [
-        ("printed: both directions added", figure_of("nvlink4", "two_way_gb_per_s"), GREY),
-        ("nvidia-smi nvlink -s, 18 links: raw, one-way", raw, PALE),
-        ("after the line's encoding, one-way", figure_of("nvlink4", "one_way_gb_per_s"), GREY),
-        ("copy of 1 GiB to the other GPU, measured", figure_of("nvlink4", "measured_one_way_gb_per_s"), PALE),
-        ("NCCL's plan for rings (busbw)", usable, GREY),
-        ("the same ring's algbw, all-reduce of 8 GPUs", usable * 8 / 14, PALE),
+        ("printed, both directions added", figure_of("nvlink4", "two_way_gb_per_s"), GREY),
+        ("raw one-way, as nvidia-smi shows", raw, PALE),
+        ("one-way, after the encoding", figure_of("nvlink4", "one_way_gb_per_s"), GREY),
+        ("copy to the other GPU, measured", figure_of("nvlink4", "measured_one_way_gb_per_s"), PALE),
+        ("NCCL's plan for a ring (busbw)", usable, GREY),
+        ("that ring's algbw, 8 GPUs", usable * 8 / 14, PALE),
     ]
     scale = 270 / 900
     parts = []
@@ -119,7 +119,7 @@ def topologies() -> str:
     parts += [node(x, y) for x, y in grid]
     pair, every = (figure_of("ici_v6e", k) for k in ("pair_one_way_gb_per_s", "one_way_gb_per_s"))
     parts += caption(464, 192, "TPU v6e, torus", [
-        f"a neighbor: {pair:.0f} GB/s", f"four neighbors: {every:.0f} GB/s", "open ends meet around the back",
+        f"a neighbor: {pair:.0f} GB/s", f"four neighbors: {every:.0f} GB/s", "open ends wrap around",
     ])  # fmt: skip
     return drawing(256, "A switch, a full mesh and a torus", parts)
 
@@ -132,6 +132,7 @@ def rails() -> str:
     for x in leaf_x:
         for s in (190.0, 372.0):
             parts.append(line(x, leaf_y, s, spine_y + 24, 0.8, ink=SOFT))
+    parts += [box(start, nic_y - 8, width, 104, PALE) for start in starts]
     for n, start in enumerate(starts):
         for rail, x in enumerate(leaf_x):
             wide = 3.2 if rail == 1 and n != 1 else 0.9
@@ -143,13 +144,12 @@ def rails() -> str:
     for rail, x in enumerate(leaf_x):
         parts += [box(x - 38, leaf_y, 76, 24, GREY), text(x, leaf_y + 17, f"leaf {rail}", "middle")]
     for n, start in enumerate(starts):
-        parts.append(box(start, nic_y - 8, width, 104, PALE))
         for rail in range(4):
             x = start + 20 + pitch * rail
             parts += [box(x - 15, nic_y, 30, 18), text(x, nic_y + 14, f"N{rail}", "middle", 12)]
             parts.append(line(x, nic_y + 18, x, nic_y + 36))
             parts += [box(x - 15, nic_y + 36, 30, 20), text(x, nic_y + 51, f"G{rail}", "middle", 12)]
-        parts.append(line(start + 20, nic_y + 66, start + 20 + 3 * pitch, nic_y + 66, 3 if n else 3))
+        parts.append(line(start + 20, nic_y + 66, start + 20 + 3 * pitch, nic_y + 66, 3))
         for rail in range(4):
             x = start + 20 + pitch * rail
             parts.append(line(x, nic_y + 56, x, nic_y + 66, 1.4))
