@@ -36,8 +36,10 @@ DEBIAN = {
         "chromium-driver",
         "curl",
         "default-jre-headless",
+        "ethtool",  # with ip of iproute2: fences that look at links
         "fio",  # fences of the storage chapter
         "gdb",
+        "iproute2",
         "mariadb-server",
         "munge",
         "npm",
