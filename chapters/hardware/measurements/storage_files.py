@@ -17,7 +17,7 @@ import subprocess
 import tarfile
 from pathlib import Path
 
-from storage_slow_trials import evict, header, median, slow, timed
+from storage_slow_trials import evict, header, least, slow, timed
 
 LISTED, SMALL = 100_000, 5_000
 SAMPLES, SAMPLE = 20_000, 16 * 1024
@@ -69,7 +69,7 @@ def listing(folder: Path, count: int, strace: bool = True) -> dict:
             ).stdout  # fmt: skip
             calls = {m[2]: int(m[1]) for m in re.finditer(r"(\d+)(?: +\d+)? (\w+)$", text, re.M)}
             calls.pop("total", None)
-        seconds = median([shell(f"{command} {folder}") for _ in range(3)], 3)
+        seconds = least([shell(f"{command} {folder}") for _ in range(3)], 3)
         out[name] = {"seconds": seconds, "calls": calls, "files": count}
     return out
 
@@ -134,8 +134,8 @@ def formats(folder: Path, count: int, cold: bool, repeats: int = 3) -> dict:
                 )
             seconds.append(timed(lambda reader=reader, order=order: reader(folder, order)))
         out[name] = {
-            "samples_per_s": round(count / median(seconds)),
-            "mb_per_s": round(count * SAMPLE / median(seconds) / 1e6, 1),
+            "samples_per_s": round(count / least(seconds)),
+            "mb_per_s": round(count * SAMPLE / least(seconds) / 1e6, 1),
         }
     return out
 
@@ -185,7 +185,7 @@ def copies(args: argparse.Namespace, source: Path, ms: float | None) -> dict:
                     }
                     seconds.append(shell(text.format(**words)))
             subprocess.run(["rm", "-r", str(target)], check=True)
-        out[name] = median(seconds, 3)
+        out[name] = least(seconds, 3)
     return out
 
 

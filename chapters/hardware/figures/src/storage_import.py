@@ -14,7 +14,7 @@ def main() -> None:
     series = [
         ("first import", record["slow"], "first", "o", p.ACCENT),
         ("second process", record["slow"], "second", "s", p.SOFT),
-        ("first, packed in one image", record["image"], "first", "^", p.INK),
+        ("first, one image file", record["image"], "first", "^", p.INK),
     ]
     figure, axes = p.new(66)
     top = max(row["first_s"] for row in record["slow"])
@@ -32,7 +32,8 @@ def main() -> None:
         axes.annotate(
             label, (2, ys[-1]), xytext=(7, -4), textcoords="offset points", fontsize=7, color=colour
         )
-    axes.set(xlim=(-0.05, 2.75), ylim=(0, top * 1.15))
+    axes.set(xlim=(-0.05, 2.8), ylim=(0, top * 1.15))
+    axes.set_yticks([0, 5, 10, 15, 20], ["0", "5", "10", "15", "20"])
     axes.set_xticks([0, 0.25, 0.5, 1, 2], ["0", "0.25", "0.5", "1", "2"])
     axes.set_xlabel("added delay of one request, ms")
     axes.set_ylabel("seconds")
