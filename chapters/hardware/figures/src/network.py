@@ -24,7 +24,7 @@ def figure_of(record: str, key: str) -> float:
     return float(node["value"] if isinstance(node, dict) else node)
 
 
-def text(x: float, y: float, words: str, anchor: str = "start", size: int = 13, bold: bool = False) -> str:
+def text(x: float, y: float, words: str, anchor: str = "start", size: int = 14, bold: bool = False) -> str:
     weight = ' font-weight="600"' if bold else ""
     return (
         f'<text x="{x:g}" y="{y:g}" font-size="{size}" text-anchor="{anchor}"{weight} '
@@ -69,7 +69,7 @@ def units() -> str:
     raw = links * figure_of("nvlink4", "raw_link_one_way_gb_per_s")
     rows = [
         ("printed, both directions added", figure_of("nvlink4", "two_way_gb_per_s"), GREY),
-        ("raw one-way, as nvidia-smi shows", raw, PALE),
+        ("raw one-way, by nvidia-smi", raw, PALE),
         ("one-way, after the encoding", figure_of("nvlink4", "one_way_gb_per_s"), GREY),
         ("copy to the other GPU, measured", figure_of("nvlink4", "measured_one_way_gb_per_s"), PALE),
         ("NCCL's plan for a ring (busbw)", usable, GREY),
@@ -79,12 +79,12 @@ def units() -> str:
     parts = []
     for at, (words, value, fill) in enumerate(rows):
         y = 10 + 30 * at
-        parts.append(text(262, y + 16, words, "end"))
+        parts.append(text(262, y + 17, words, "end", 15))
         parts.append(box(270, y, value * scale, 22, fill, 0))
         inside = value > 800
         x = 270 + value * scale + (-6 if inside else 6)
-        parts.append(text(x, y + 16, f"{value:.0f}", "end" if inside else "start", bold=True))
-    parts.append(text(270, 10 + 30 * len(rows) + 10, "GB/s for one H100 or H200", size=12))
+        parts.append(text(x, y + 16, f"{value:.0f}", "end" if inside else "start", 15, bold=True))
+    parts.append(text(270, 10 + 30 * len(rows) + 12, "GB/s for one H100 or H200"))
     return drawing(206, "Six ways to quote one NVLink 4", parts)
 
 
