@@ -14,7 +14,7 @@ import pytest
 from loopback import WRITE, LoopbackHub
 from releasebook import NEXT, make_book, press
 
-from bookpress.release import artefacts
+from bookpress.archives import Packed
 from bookpress.release.artefacts import Made
 
 
@@ -43,12 +43,12 @@ def book(released, tmp_path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def made(released, tmp_path_factory) -> Made:
-    """The release's files, made once: every fault is met with the same bytes."""
-    out = tmp_path_factory.mktemp("made") / "dist"
-    found, problems = artefacts.make(released / "book.toml", out, None, jobs=1)
-    assert problems == []
-    return found
+def made(released) -> Made:
+    """The release's files: every fault is met with the same bytes."""
+    folder = released / "dist/release"
+    files = sorted(p for p in folder.rglob("*") if p.is_file())
+    packed = [Packed(p.relative_to(folder).as_posix(), p.read_bytes(), os.access(p, os.X_OK)) for p in files]
+    return Made(folder, tuple(sorted(packed, key=lambda f: f.name)), f"v{NEXT}")
 
 
 @pytest.fixture(scope="session")
@@ -58,7 +58,7 @@ def hub_process(tmp_path_factory) -> Iterator[LoopbackHub]:
     hub = LoopbackHub(tmp_path_factory.mktemp("hub"))
     ours = {
         "HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path_factory.mktemp("hf-home")), "HF_TOKEN": WRITE,
-        "HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_DOWNLOAD_TIMEOUT": "2", "HF_HUB_ETAG_TIMEOUT": "2",
+        "HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_DOWNLOAD_TIMEOUT": "30", "HF_HUB_ETAG_TIMEOUT": "30",
     }  # fmt: skip
     before = dict(os.environ)
     os.environ.pop("HF_HUB_DISABLE_XET", None)
@@ -83,7 +83,7 @@ def waits(hub, monkeypatch) -> list[float]:
 
     slept: list[float] = []
     monkeypatch.setattr(ours, "sleep", slept.append)
-    ours.client(lambda text: None, 2.0)
+    ours.client(lambda text: None, 30.0)
     import huggingface_hub.utils._http as theirs
 
     monkeypatch.setattr(theirs, "time", SimpleNamespace(sleep=slept.append))

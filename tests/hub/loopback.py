@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 import json
 import re
+import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -366,6 +367,11 @@ ROUTES = (
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     hub: LoopbackHub
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that hangs up is its own affair; anything else is a fault of this server."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
 
 
 @dataclass

@@ -124,14 +124,21 @@ class Hub:
         """Carry out a request once. A failure that may pass is a Passing, every other one what it is."""
         try:
             return call()
-        except self.errors.RepositoryNotFoundError:
-            raise
-        except self.errors.HfHubHTTPError as error:
-            raise self._judged(what, error) from None
-        except self._transport() as error:
-            raise Passing(f"{type(error).__name__}: {_bare(str(error))}") from None
-        except json.JSONDecodeError:
-            raise Passing("an answer that is no JSON") from None
+        except Exception as error:
+            cause = self._cause(error)
+            if cause is None or isinstance(cause, self.errors.RepositoryNotFoundError):
+                raise
+            if isinstance(cause, self.errors.HfHubHTTPError):
+                raise self._judged(what, cause) from None
+            raise Passing(f"{type(cause).__name__}: {_bare(str(cause))}") from None
+
+    def _cause(self, error: BaseException | None) -> BaseException | None:
+        """What the server or the line did. The client wraps some failures in errors that say less."""
+        while error is not None:
+            if isinstance(error, (self.errors.HfHubHTTPError, json.JSONDecodeError, *self._transport())):
+                return error
+            error = error.__cause__
+        return None
 
     def _judged(self, what: str, error: Exception) -> Exception:
         status, asked = _status(error), _asked_to_wait(error)
@@ -203,19 +210,18 @@ class Hub:
 
     def download(self, name: str, revision: str) -> bytes:
         """A file's bytes as any reader gets them, past every cache."""
-        with tempfile.TemporaryDirectory() as folder:
-            def fetch() -> bytes:
+
+        def fetch() -> bytes:
+            with tempfile.TemporaryDirectory() as folder:
                 try:
-                    path = self.api.hf_hub_download(
-                        filename=name, revision=revision, local_dir=folder, force_download=True, **self.about
-                    )
+                    path = self.api.hf_hub_download(filename=name, revision=revision, local_dir=folder, **self.about)
                 except OSError as error:
-                    if error.errno is None and _status(error) == 0:  # no disk said it: a short or lost answer
+                    if error.errno is None and self._cause(error) is None:  # a length that does not fit
                         raise Passing(_bare(str(error))) from None
                     raise
                 return Path(path).read_bytes()
 
-            return self.ask(f"downloading {name}", fetch)
+        return self.ask(f"downloading {name}", fetch)
 
     def check_card(self, text: str) -> None:
         """The Hub's own check of a card's head."""
@@ -248,9 +254,10 @@ class Hub:
                 return self.api.create_commit(
                     operations=operations, commit_message=message, parent_commit=parent or None, **self.about
                 ).oid
-            except (self.errors.HfHubHTTPError, json.JSONDecodeError):
-                raise
-            except ValueError as error:  # the client's way to say that the card was refused
+            except ValueError as error:
+                if isinstance(error, (self.errors.HfHubHTTPError, json.JSONDecodeError)):
+                    raise
+                # What is left is the client's way to say that the card was refused.
                 raise Refused(f"checking the card: {_bare(str(error))}") from None
 
         return self._try("committing", send)

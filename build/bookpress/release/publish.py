@@ -142,7 +142,6 @@ def _committed(hub: Hub, made: Made, title: str, say: Say) -> tuple[str, list[Pr
 
     Before each try the repository is looked at: the answer that was lost may be that of a commit.
     """
-    failure: Moved | Passing | None = None
     for attempt in range(TRIES):
         state = hub.state(made.tag)
         plan, problems = decide(made.files, state, made.tag)
@@ -155,12 +154,10 @@ def _committed(hub: Hub, made: Made, title: str, say: Say) -> tuple[str, list[Pr
             return hub.commit(add, plan.deletes, state.head, f"{title} {made.tag.removeprefix('v')}"), []
         except Moved as moved:
             say(f"{moved}: main has changed; looking at it again")
-            failure = moved
         except Passing as passing:
+            if attempt == TRIES - 1:
+                raise gave_up("committing", passing) from None
             hub.pause("committing", passing, attempt)
-            failure = passing
-    if isinstance(failure, Passing):
-        raise gave_up("committing", failure)
     message = "the repository changed under each try to commit"
     return "", [Problem(made.tag, 0, 0, "HUB005", message, "see who else writes to it, then run it again")]
 

@@ -165,7 +165,7 @@ def place_of(words):
     """The Folder or Address that a command line names; None when it is neither."""
     if re.match(r"https?://", words):
         return Address(words)
-    return Folder(words) if Path(words).is_dir() else None
+    return Folder(words) if words and Path(words).is_dir() else None
 
 
 def main(argv=None):
