@@ -21,6 +21,10 @@ class BenchExchange:
         self._device, self._world = device, world
         self._flag = torch.zeros(1, dtype=torch.int64, device=device.label)
 
+    @property
+    def on_cpu(self) -> bool:
+        return self._device.kind == "cpu"
+
     def _tensor(self, numbers: Sequence[int]) -> Any:
         return self._torch.tensor(list(numbers), dtype=self._torch.int64, device=self._device.label)
 

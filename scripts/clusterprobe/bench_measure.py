@@ -22,7 +22,8 @@ from clusterprobe.stats import median_interval, summary_of
 FIRST_ROUND = 10
 FEWEST = 5
 WANTED_WIDTH = 0.01  # half width of the interval, relative to the median
-BATCH = 20  # launches of one sample in the stream and graph modes
+BATCH = 20  # launches of one sample in the stream and graph modes, at least
+SAMPLE_NS, MOST_REPEATS = 10_000_000, 50  # starting and ending a sample costs some 0.1 ms: make it long against that
 
 
 @dataclass(frozen=True)
@@ -35,12 +36,17 @@ class Effort:
     seconds: float = 2.0
     check: bool = True
     check_every: int = 0
-    batch: int = BATCH
+    batch: Optional[int] = None  # calls a sample; None: BATCH, and as many times BATCH as fill SAMPLE_NS
     sets: Optional[int] = None  # of buffers used in turn; None: by the device's cache
 
     def calls(self, mode: str) -> int:
-        """Calls that one sample times, in block mode those of a round."""
-        return MOST_SETS if mode == "block" else self.batch
+        """Calls between two uses of the same buffers that a row can have."""
+        return self.unit if mode == "graph" else MOST_SETS
+
+    @property
+    def unit(self) -> int:
+        """Calls of one graph; a sample is one or more of them."""
+        return self.batch or BATCH
 
 
 @dataclass
@@ -85,7 +91,8 @@ class RowMeasurement:
         self._graph: Any = None
         self._last_ns = 0
         self._begun = 0
-        self.result = Measured(batch=1 if mode == "block" else effort.batch, sets=len(case) if case else 1)
+        self._repeats = 1
+        self.result = Measured(batch=1 if mode == "block" else effort.unit, sets=len(case) if case else 1)
 
     def first_call(self) -> None:
         """Apart from all others, since it sets connections up. Raises what the backend raises."""
@@ -124,7 +131,7 @@ class RowMeasurement:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="The CUDA Graph is empty")  # one rank in place: nothing to do
             with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
-                for _ in range(self._effort.batch):
+                for _ in range(self._effort.unit):
                     self._case.launch()
         torch.cuda.synchronize()
 
@@ -156,6 +163,17 @@ class RowMeasurement:
                 self._launch_once()
             else:
                 self._launched()
+        self._choose_repeats()
+
+    def _choose_repeats(self) -> None:
+        """So many graphs or batches a sample that its start and end weigh little. On a CPU calls in flight cost memory."""
+        if self._mode == "block" or self._effort.batch or self._exchange.on_cpu:
+            return
+        longest = self._exchange.highest([self._last_ns])[0]
+        wanted = SAMPLE_NS // longest if longest else 1
+        self._repeats = self._exchange.decide(max(1, min(MOST_REPEATS, wanted)))
+        self._last_ns *= self._repeats
+        self.result.batch = self._effort.unit * self._repeats
 
     def _first_round(self) -> int:
         """Short when a call is slow: the last warm-up call tells."""
@@ -170,12 +188,13 @@ class RowMeasurement:
         case = self._case
         entry = time.perf_counter_ns()
         if self._mode == "graph":
-            self._graph.replay()
+            for _ in range(self._repeats):
+                self._graph.replay()
             launched = time.perf_counter_ns()
             self._place.count += 1
             case.wait_all([])
         elif self._mode == "stream":
-            works = [work for _ in range(self._effort.batch) for work in case.launch()]
+            works = [work for _ in range(self.result.batch) for work in case.launch()]
             launched = time.perf_counter_ns()
             self._place.count += 1
             case.wait_all(works)

@@ -127,10 +127,14 @@ def add_how(group: Any) -> None:
                        help="timed iterations of a row (default: until the interval is within 1%%, at most 1000)")
     group.add_argument("--num-warmup-iterations", type=int, default=5, metavar="N", help="untimed ones before (default %(default)s)")
     group.add_argument("--row-time", type=duration_option, default="2s", metavar="TIME", help="budget of a row's timed part (default %(default)s)")
-    group.add_argument("--batch", type=positive_count, default=BATCH, metavar="N", help="calls a sample in stream and graph modes (default %(default)s)")
+    group.add_argument("--batch", type=positive_count, metavar="N",
+                       help=f"calls a sample in stream and graph modes (default: {BATCH}, on a device as many times that as take 10 ms)")
     group.add_argument("--buffer-sets", type=positive_count, metavar="N",
                        help="sets of buffers used in turn (default: enough for twice the device's last-level cache; "
                             "1 measures data that may lie in it)")
+    group.add_argument("--allocator", choices=("torch", "nccl"), default="torch",
+                       help="whose memory the buffers are: torch's, as in training, or NCCL's own, which it can use without copying "
+                            "through its buffers, in graph mode by itself (default %(default)s)")
     group.add_argument("--no-check", action="store_true", help="don't check results (default: first and last call of each row)")
     group.add_argument("--check-every", type=int, default=10, metavar="N",
                        help="check every n-th timed iteration too; 0: none of them (default %(default)s)")

@@ -19,7 +19,7 @@ from clusterprobe.collective_cases import CaseSpec, CollectiveCase, GroupSeat
 from clusterprobe.collective_table import COLLECTIVES, Extent, extent_of
 from clusterprobe.collective_values import TYPE_TRAITS
 from clusterprobe.device import Device
-from clusterprobe.exits import UNEXPECTED, ProbeFailure
+from clusterprobe.exits import CANNOT_RUN, UNEXPECTED, ProbeFailure
 from clusterprobe.units import format_size
 
 REFUSALS = ("not support", "unsupported", "not implemented", "invalid scalar type", "cannot use", "unhandled",
@@ -88,13 +88,27 @@ class RowRunner:
             return 1
         return buffer_sets(self._effort.sets, extent.size, self._device.l2_bytes, self._effort.calls(spec.mode))
 
+    def _new_pool(self) -> Any:
+        """One a row: its memory goes back with it. None for torch's own memory."""
+        if self._session.args.allocator == "torch":
+            return None
+        backend = self._session.args.backend or self._device.backend
+        allocator = None
+        if backend == "nccl":
+            group = self._torch.distributed.distributed_c10d._get_default_group()
+            allocator = getattr(group._get_backend(self._torch.device(self._device.label)), "mem_allocator", None)
+        if allocator is None or not hasattr(self._torch.cuda, "MemPool"):
+            raise ProbeFailure(CANNOT_RUN, f"--allocator nccl: {backend} in torch {self._torch.__version__} hands out no memory",
+                               "use torch 2.6 or later with NCCL", named=True)
+        return self._torch.cuda.MemPool(allocator)
+
     def _measure(self, spec: CaseSpec, partition: Partition, seat: GroupSeat, extents: List[Extent]) -> RowOutcome:
         mine = next((at for at, group in enumerate(partition.measured) if self._session.env.rank in group), None)
         case, flag, reason = None, FINE, ""
         try:
             if mine is not None:
-                extent = extents[mine]
-                case = CaseRing(lambda: CollectiveCase(self._torch, spec, extent, seat, self._device.label),
+                extent, pool = extents[mine], self._new_pool()
+                case = CaseRing(lambda: CollectiveCase(self._torch, spec, extent, seat, self._device.label, pool),
                                 self._sets(spec, extent))
         except self._torch.OutOfMemoryError:
             flag, reason = NO_MEMORY, "a rank ran out of memory"

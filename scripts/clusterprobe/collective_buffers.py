@@ -33,8 +33,9 @@ class Region:
 class CheckedBuffers:
     """The buffers of one row on one rank. `sources` are filled, `targets` are poisoned and compared."""
 
-    def __init__(self, torch: Any, dtype: str, device: str, rule: Optional[ReduceRule]) -> None:
+    def __init__(self, torch: Any, dtype: str, device: str, rule: Optional[ReduceRule], pool: Any = None) -> None:
         self._torch = torch
+        self._pool = pool  # torch.cuda.MemPool, where the memory is not torch's own
         self._name = dtype
         self._device = device
         self._rule = rule
@@ -44,7 +45,10 @@ class CheckedBuffers:
 
     def empty(self, count: int, offset: int = 0) -> Any:
         """A flat buffer; `offset` elements in front make it misaligned on purpose."""
-        return self._torch.zeros(count + offset, dtype=self.dtype, device=self._device)[offset:]
+        if self._pool is None:
+            return self._torch.zeros(count + offset, dtype=self.dtype, device=self._device)[offset:]
+        with self._torch.cuda.use_mem_pool(self._pool):
+            return self._torch.zeros(count + offset, dtype=self.dtype, device=self._device)[offset:]
 
     def _pattern(self, region: Region, start: int, count: int) -> Any:
         index, rank = self._torch.arange(start, start + count, device=self._device), region.rank

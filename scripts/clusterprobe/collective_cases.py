@@ -47,14 +47,15 @@ class GroupSeat:
 class CollectiveCase:
     """Buffers and call of one row. Raises what torch raises when the backend can't do it."""
 
-    def __init__(self, torch: Any, spec: CaseSpec, extent: Extent, seat: GroupSeat, device: str) -> None:
+    def __init__(self, torch: Any, spec: CaseSpec, extent: Extent, seat: GroupSeat, device: str,
+                 pool: Any = None) -> None:
         import torch.distributed as dist
         self.torch, self.dist = torch, dist
         self.spec, self.extent, self.seat = spec, extent, seat
         self.on_cpu = device == "cpu"
         self.device = device
         self.rule = ReduceRule(spec.redop, spec.dtype, seat.n) if COLLECTIVES[spec.op].reduces else None
-        self.buffers = CheckedBuffers(torch, spec.dtype, device, self.rule)
+        self.buffers = CheckedBuffers(torch, spec.dtype, device, self.rule, pool)
         # NCCL reads the factor in the tensor's own type: a Python number is right for some types only.
         self._factor = torch.full((1,), PREMUL_FACTOR, device=device).to(self.buffers.dtype)
         self.redop = reduce_operation(dist, spec.redop, self._factor) if self.rule else None

@@ -16,7 +16,7 @@ EDGE_LINE = re.compile(r"Channel (\d+)(?:/\d+)? : (\d+)\[[^\]]*\] -> (\d+)\[[^\]
 COUNT_LINE = re.compile(r"(\d+) coll channels, (\d+) collnet channels, (\d+) nvls channels, (\d+) p2p channels")
 CHOICE_LINE = re.compile(r"(\w+): (\d+) Bytes -> Algo (\w+) proto (\w+) channel\{Lo\.\.Hi\}=\{(\d+)\.\.(\d+)\}")
 NETWORK_LINE = re.compile(r"(?:Using network|Assigned NET plugin) (.+?)(?: to comm)?$")
-DEVICE_LINE = re.compile(r"NET/(\w+)\s?: Using (.+)$")
+DEVICE_LINE = re.compile(r"NET/(\w+)\s?: Using (\[\d+\].+)$")
 VERSION_LINE = re.compile(r"(?:NCCL|RCCL) version (\S+)")
 SET_LINE = re.compile(r"(NCCL_\w+) set by environment to (.+?)\.?$")
 ABSENT_LINE = re.compile(r"NET/(\w+)\s?: No device found")

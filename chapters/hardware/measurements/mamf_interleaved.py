@@ -16,11 +16,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import re
 import statistics
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -41,10 +43,10 @@ DRY_GRID = ((64, 128), (64, 128), (64, 128))
 PUBLIC_LIST = {"m": (2048, 4096, 8192), "n": (2048, 4096), "k": (4096, 8192, 12288)}
 
 
-def command(words: list[str], limit: float) -> tuple[int | None, str, str, float]:
+def command(words: list[str], limit: float, env: dict[str, str] | None = None) -> tuple[int | None, str, str, float]:
     start = time.monotonic()
     try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=limit)
+        done = subprocess.run(words, capture_output=True, text=True, timeout=limit, env={**os.environ, **(env or {})})
         return done.returncode, done.stdout, done.stderr, time.monotonic() - start
     except subprocess.TimeoutExpired as late:
         texts = [part.decode() if isinstance(part, bytes) else part or "" for part in (late.stdout, late.stderr)]
@@ -68,21 +70,21 @@ def search(seed: int, args: argparse.Namespace) -> dict:
 
 
 def public_finder(args: argparse.Namespace) -> dict:
-    """As published, on a short list in its own order and in the reverse."""
-    found = []
+    """As published, on a short list in its own order and in the reverse; on --public-device where there is another."""
+    found, device = [], str(args.public_device)
     for order in (1, -1):
         words = [sys.executable, args.public, "--num_iterations", "50", "--num_warmup_iterations", "20",
                  "--output_file", str(args.out / "public.txt")]
         for axis, sizes in PUBLIC_LIST.items():
             words += [f"--{axis}", *map(str, sizes[::order])]
-        rc, text, errors, seconds = command(words, 45)
+        rc, text, errors, seconds = command(words, 60, {"CUDA_VISIBLE_DEVICES": device})
         best = {one[0]: [float(one[1]), one[2]] for one in
                 re.findall(r"(mean|median|max):\s+([\d.]+) TFLOPS @ (\d+x\d+x\d+)", text)}
         found.append({"order": "as listed" if order > 0 else "reversed", "rc": rc, "wall_s": round(seconds, 1), "best": best,
                       "stderr": errors[-300:]})
         print(f"public finder {found[-1]['order']}: rc {rc}, {seconds:.1f} s, {best}", errors[-200:], flush=True)
     (args.out / "public.txt").unlink(missing_ok=True)
-    return {"list": {axis: list(sizes) for axis, sizes in PUBLIC_LIST.items()}, "runs": found}
+    return {"device": args.public_device, "list": {axis: list(sizes) for axis, sizes in PUBLIC_LIST.items()}, "runs": found}
 
 
 def winners_of(searches: list[dict]) -> list[MatmulShape]:
@@ -151,11 +153,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--public", help="path of the public mamf-finder.py")
+    parser.add_argument("--public-device", type=int, default=0, help="another device for the public finder, at the same time")
     parser.add_argument("--budget", default="20s", help="of each search")
     parser.add_argument("--turns", type=int, default=24)
     parser.add_argument("--dry", action="store_true")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
+    public: dict = {}
+    side = threading.Thread(target=lambda: public.update(public_finder(args)))
+    if args.public:
+        side.start()
+        if args.public_device == 0:
+            side.join()  # the same device: one after the other
     record = {"what": "the search's winner and an exhaustive sweep's best, interleaved in the sustained state",
               "date": time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime()), "dry": args.dry,
               "command": "mamf_interleaved.py " + " ".join(sys.argv[1:]), "searches": [search(seed, args) for seed in (0, 1)]}
@@ -163,9 +172,6 @@ def main() -> int:
     def save() -> None:
         (args.out / "mamf_interleaved.json").write_text(json.dumps(record) + "\n")
     save()
-    if args.public:
-        record["public"] = public_finder(args)
-        save()
     m, n, k = DRY_GRID if args.dry else GRID
     grid = [MatmulShape(a, b, c) for a in m for b in n for c in k]
     winners = winners_of(record["searches"])
@@ -185,6 +191,10 @@ def main() -> int:
     for pair in record["contest"]["ratios"]:
         print(f"{pair['winner']} / {pair['sweep_best']}: {pair['ratio']:.4f}, 95% {pair['ci95'][0]:.4f} to {pair['ci95'][1]:.4f}")
     card.telemetry.stop()
+    if args.public:
+        side.join()
+        record["public"] = public
+        save()
     return 0
 
 

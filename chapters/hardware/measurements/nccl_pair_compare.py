@@ -31,12 +31,12 @@ SIZES = "16,256,4K,64K,256K,1M,4M,16M,64M,256M,1G,4G"
 LARGE = "1M,4M,16M,64M,256M,1G,4G"
 MODES = {"stream": [], "block": ["-z", "3"], "graph": ["-G", "5"]}
 # name: (mode, collectives, sizes of ours, smallest of theirs, dtype, order; o: ours, O: ours with one
-# set of buffers, t: theirs by MPI, T: theirs by threads)
+# set of buffers, n: ours in NCCL's memory, t: theirs by MPI, T: theirs by threads)
 PASSES = {
     "stream": ("stream", tuple(OPS), SIZES, "16", "float32", "ot"),
     "large": ("stream", CORE, LARGE, "1M", "float32", "otOTot"),
     "block": ("block", SOME, SIZES, "16", "float32", "ot"),
-    "graph": ("graph", SOME, SIZES, "16", "float32", "ot"),
+    "graph": ("graph", SOME, SIZES, "16", "float32", "otn"),
     "types": ("stream", ("all_reduce",), "64K,4M,64M,1G", "64K", "bfloat16,float16,float64,int8,int32", "ot"),
 }
 NCCL_TYPES = {"float32": "float", "bfloat16": "bfloat16", "float16": "half", "float64": "double", "int8": "int8",
@@ -81,7 +81,7 @@ class Comparison:
         self.record["seconds"] = round(time.monotonic() - self.began, 1)
         (self.args.out / "nccl_pair_compare.json").write_text(json.dumps(self.record) + "\n")
 
-    def ours(self, turn: str, one: tuple, hot: bool) -> None:
+    def ours(self, turn: str, one: tuple, who: str) -> None:
         mode, ops, sizes, _, dtype, _ = one
         path = self.args.out / "ours.json"
         more = ["--device", "cpu"] if self.args.dry else []
@@ -90,7 +90,7 @@ class Comparison:
         words = [sys.executable, str(BENCH), "--nproc", "2", *more, "--collective", ",".join(ops), "--place", "both",
                  "--mode", mode, "--sizes", sizes, "--dtype", dtype, "--row-time", "0.15s", "--check-every", "0",
                  "--num-warmup-iterations", "1", "--json", str(path), "--force",
-                 *(["--buffer-sets", "1"] if hot else [])]
+                 *{"O": ["--buffer-sets", "1"], "n": ["--allocator", "nccl"]}.get(who, [])]
         rc, out, err, seconds = self.run(words, 150, {"OMP_NUM_THREADS": "4"})
         report = json.loads(path.read_text()) if path.exists() else {"results": []}
         rows = [[turn, row["op"], row["dtype"], row["mode"], row["place"], row["bytes"], row["time_us"]["median"],
@@ -156,8 +156,8 @@ def main() -> int:
                 print(f"time is up before {name} {number}{who}", flush=True)
                 break
             turn = f"{name}/{number}{who}"
-            if who in "oO":
-                comparison.ours(turn, PASSES[name], who == "O")
+            if who in "oOn":
+                comparison.ours(turn, PASSES[name], who)
             else:
                 comparison.theirs(turn, PASSES[name], who == "t")
     return 0

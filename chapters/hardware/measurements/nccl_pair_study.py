@@ -275,6 +275,63 @@ def task_overlap(me: Rank, port: int) -> dict:
             "matmul_alone": marked(products), "all_reduce_alone": marked(reduces), "both": marked(both)}
 
 
+def every_call(me: Rank, size: int) -> dict[str, Callable[[], object]]:
+    """torch's collectives on `size` bytes in all."""
+    count, peer = size // 4, 1 - me.rank
+    whole, other = (torch.zeros(count, device=me.device) for _ in range(2))
+    half = torch.zeros(count // 2, device=me.device)
+    parts = list(whole.chunk(2))
+
+    def exchange() -> None:
+        for work in dist.batch_isend_irecv([dist.P2POp(dist.isend, whole, peer), dist.P2POp(dist.irecv, other, peer)]):
+            work.wait()
+    return {"all_reduce": lambda: dist.all_reduce(whole), "all_gather": lambda: dist.all_gather_into_tensor(whole, half),
+            "reduce_scatter": lambda: dist.reduce_scatter_tensor(half, whole), "broadcast": lambda: dist.broadcast(whole, 0),
+            "reduce": lambda: dist.reduce(whole, 0), "all_to_all": lambda: dist.all_to_all_single(other, whole),
+            "gather": lambda: dist.gather(half, parts if me.rank == 0 else None, dst=0),
+            "scatter": lambda: dist.scatter(half, parts if me.rank == 0 else None, src=0), "send_recv": exchange}
+
+
+def task_kernels(me: Rank, port: int) -> dict:
+    """What each call runs on rank 0's device, and its time there, by torch's profiler."""
+    me.open(port)
+    if me.dry:
+        return {"calls": {}}
+    found = {}
+    for name, call in every_call(me, 256 << 20).items():
+        for _ in range(3):
+            call()
+        me.meet()
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+            call()
+            me.sync()
+        found[name] = [{"kernel": one.name[:90], "us": one.device_time_total} for one in profile.events()
+                       if one.device_time_total]
+        me.meet()
+    return {"bytes": 256 << 20, "calls": found}
+
+
+def task_launch(me: Rank, port: int) -> dict:
+    """Microseconds of the host for one call of 8 bytes, queued: by torch.distributed and by the group below it."""
+    me.open(port)
+    small, rows = torch.zeros(2, device=me.device), {}
+    group = dist.distributed_c10d._get_default_group()
+    backend = group._get_backend(me.device)
+    options = dist.AllreduceOptions()
+    calls = {"dist.all_reduce": lambda _: dist.all_reduce(small),
+             "dist.all_reduce, async_op": lambda _: dist.all_reduce(small, async_op=True),
+             "group.allreduce": lambda _: group.allreduce([small], options),
+             "backend.allreduce": lambda _: backend.allreduce([small], options)}
+    if not me.dry:
+        calls["add_ (a kernel, for comparison)"] = lambda _: small.add_(0)
+    for name, call in calls.items():
+        rows[name] = me.timed(call, 20 if me.dry else 500, 7, 5)
+    for name, call in every_call(me, 4096).items():
+        if not (me.dry and name in ("reduce_scatter", "send_recv")):
+            rows[f"{name} of 4 KiB"] = me.timed(lambda _, call=call: call(), 10 if me.dry else 200, 5, 5)
+    return {"samples_us": rows, "median_us": {name: statistics.median(one) for name, one in rows.items()}}
+
+
 def copy_rows(size: int) -> list[dict]:
     """One size: one way, the other, both at once, and on one device."""
     tensors = [torch.ones(size, dtype=torch.uint8, device=f"cuda:{one}") for one in (0, 1)]
@@ -339,6 +396,8 @@ def subjects() -> dict[str, list[tuple[str, dict[str, str], Callable[[Rank, int]
         "chunks": [("default", {}, task_chunks, 40)],
         "objects": [("default", {}, task_objects, 40)],
         "overlap": [("default", {}, task_overlap, 30), ("4 CTAs", {"NCCL_MAX_CTAS": "4"}, task_overlap, 30)],
+        "kernels": [("default", {}, task_kernels, 40)],
+        "launch": [("default", {}, task_launch, 40)],
         "copies": [("torch", {}, task_copies, 40)],
     }
 
