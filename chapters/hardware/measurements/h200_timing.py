@@ -400,7 +400,7 @@ def scatter(bench: Bench) -> dict:
     return {"shape_mnk": list(shape), "burst_tflops": bursts, "sustained_tflops": steady}
 
 
-PARTS = (mistakes, caches, waves, scaled, decode, grouped, attention, scatter)
+PARTS = (mistakes, caches, waves, decode, grouped, attention, scatter, scaled)
 
 
 def main() -> int:

@@ -1,0 +1,142 @@
+"""Benchmarking one accelerator: its worked numbers follow from the records, its figures from their data."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CHAPTER = ROOT / "chapters/hardware/accelerator-benchmarks.md"
+RECORDS = ROOT / "chapters/hardware/measurements"
+FIXTURES = ROOT / "chapters/hardware/fixtures/accelerator-benchmarks"
+TEXT = CHAPTER.read_text(encoding="utf-8")
+
+
+@cache
+def record(name: str) -> dict:
+    return json.loads((RECORDS / name).read_text(encoding="utf-8"))
+
+
+def load(path: Path, name: str):
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def shapes():
+    return load(FIXTURES / "gemm_shapes.py", "gemm_shapes")
+
+
+def config(name: str) -> dict:
+    return json.loads((FIXTURES / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def test_two_searches_agree_in_the_sustained_state() -> None:
+    one, two = (record(f"mamf_h200_seed{n}.json")["per_rank"][0] for n in (0, 1))
+    assert abs(two["sustained"] / one["sustained"] - 1) < 0.002
+    assert one["sustained_shape"] != two["sustained_shape"]
+    assert one["sustained"] < 0.86 * one["burst"]
+    for run in (one, two):  # what the table of symptoms calls normal
+        assert run["sustained_throttle"] == {"power cap": 1.0}
+        assert 475 < 1000 * run["sustained"] / run["sustained_sm_mhz"] < 485
+
+
+def test_a_default_run_takes_45_seconds() -> None:
+    run = next(r for r in record("mamf_h200.json")["runs"] if r["name"] == "search_seed0")
+    assert 40 < run["wall_s"] < 47
+    assert "finds both in 45 s" in TEXT
+
+
+def test_seconds_for_each_shape_of_the_exhaustive_scan() -> None:
+    seconds = ((2 * 24 + 14) * 60 + 42) * 60
+    assert f"{seconds:,} s for 493,039 shapes" in TEXT
+    assert f"{seconds / 493_039:.2f} s each" in TEXT.replace("for each", "each")
+    looked = re.search(r"search, (\d+) shapes", record("mamf_h200_seed0.json")["results"][1]["coverage"])
+    assert f"looked at {looked[1]} in 24 s" in TEXT
+
+
+def test_winners_of_search_and_grid_cannot_be_told_apart() -> None:
+    runs = {run["name"]: run for run in record("mamf_h200.json")["runs"]}
+    grid = {f["shape"] for f in runs["exhaustive"]["figures"] if f["state"] == "final"}
+    last = [f for f in runs["winners_interleaved"]["figures"] if f["state"] == "final"]
+    ours = max((f for f in last if f["shape"] not in grid), key=lambda f: f["tflops"])
+    theirs = max((f for f in last if f["shape"] in grid), key=lambda f: f["tflops"])
+    assert max(ours["ci"][0], theirs["ci"][0]) < min(ours["ci"][1], theirs["ci"][1])
+    assert abs(ours["tflops"] / theirs["tflops"] - 1) < 0.005
+
+
+def test_work_of_the_model_is_twice_its_weights(shapes) -> None:
+    found = shapes.products(config("llama-3.1-8b"), 8192, 1)
+    weights = sum(one.n * one.k * one.times for one in found)
+    assert round(weights / 1e9, 1) == 7.5
+    assert sum(one.flop for one in found) == 2 * 8192 * weights
+    assert round(sum(one.flop for one in found) / 1e12) == 123
+    assert "= 123 TFLOP" in TEXT
+
+
+def test_backward_is_the_same_work_twice(shapes) -> None:
+    for one in shapes.products(config("qwen3-30b-a3b"), 8192, 1):
+        assert sum(part.flop for part in shapes.backward(one)) == pytest.approx(2 * one.flop)
+
+
+def test_tensor_parallelism_divides_the_work(shapes) -> None:
+    whole, part = (
+        sum(one.flop for one in shapes.products(config("llama-3.1-8b"), 8192, size))
+        for size in (1, 8)
+    )
+    assert part == pytest.approx(whole / 8)
+
+
+def test_decoding_has_62_flop_per_byte(shapes) -> None:
+    layers = shapes.products(config("llama-3.1-8b"), 64, 1)[:-1]
+    assert {round(one.intensity()) for one in layers} <= {62, 63}
+
+
+def test_experts_get_their_share_of_tokens(shapes) -> None:
+    expert = next(
+        one for one in shapes.products(config("qwen3-30b-a3b"), 8192, 1) if "expert" in one.name
+    )
+    assert expert.m == 8192 * 8 // 128
+    assert expert.times == 48 * 128
+
+
+def test_wave_model_is_the_tools_own(shapes) -> None:
+    sys.path.insert(0, str(ROOT / "scripts"))
+    try:
+        from clusterprobe.matmul_shapes import tile_efficiency
+    finally:
+        sys.path.pop(0)
+    for n, share in ((1536, 1.0), (1664, 0.54), (3200, 0.69)):
+        assert tile_efficiency(2816, n, 132, (128, 256)) == pytest.approx(share, abs=0.005)
+    assert "predicts 54% of the rate" in TEXT
+
+
+def test_named_data_types_are_the_tools() -> None:
+    sys.path.insert(0, str(ROOT / "scripts"))
+    try:
+        from clusterprobe.matmul_dtypes import MATMUL_DTYPES
+    finally:
+        sys.path.pop(0)
+    names = TEXT.split("Names: ")[1].split(", or `all`")[0]
+    assert set(re.findall(r"`(\w+)`", names)) == {one.name for one in MATMUL_DTYPES}
+
+
+@pytest.mark.parametrize("script", ["matmul_run", "matmul_screen"])
+def test_figure_is_drawn_from_its_inputs(script: str, monkeypatch) -> None:
+    folder = CHAPTER.parent / "figures/src"
+    monkeypatch.syspath_prepend(str(folder))
+    module = load(folder / f"{script}.py", script)
+    want = module.p.inputs_hash(script, module.FACTS, module.FILES)
+    name = f"figures/accelerator-benchmarks-{script.removeprefix('matmul_')}.svg"
+    svg = (CHAPTER.parent / name).read_text(encoding="utf-8")
+    assert f"<!-- inputs {want} -->" in svg, f"run figures/src/{script}.py again"
+    assert "<text" not in svg  # outlines: the same in PDF, EPUB and web
