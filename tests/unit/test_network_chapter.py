@@ -116,7 +116,7 @@ def test_nine_of_ten_figures_were_read_in_their_source_measured_or_computed():
     ]
     assert sum(w in GOOD for w in words) / len(words) >= 0.9
     read = [w for w in words if w not in ("computed", "measured")]
-    assert sum(w == "verified" for w in read) / len(read) >= 0.85
+    assert sum(w == "verified" for w in read) / len(read) >= 0.9
 
 
 @pytest.mark.parametrize("name", sorted(NODES))
@@ -301,6 +301,8 @@ def test_worked_numbers_of_the_text(chapter):
     hierarchical = 365 * 3 / 31
     assert f"would be {hierarchical:.1f} GB/s, {100 * hierarchical / 50:.0f}%" in chapter
     assert f"= {72 * 900 / 1000:.1f} TB/s one-way" in chapter
+    rack = number(LINKS["nvlink5"]["rack_two_way_tb_per_s"])
+    assert rack == pytest.approx(2 * 72 * 900 / 1000, rel=0.005)
     assert "9 + 3 × 8.5 = 34.5 W" in chapter
     assert 9 + 3 * 8.5 == 34.5
     assert pytest.approx(0.05, abs=0.002) == 34.5 / 700
