@@ -315,6 +315,21 @@ def test_worked_numbers_of_the_text(chapter):
     assert f"light needs {1e9 * 1.468 / 299_792_458:.1f} ns for a meter" in chapter
 
 
+def test_reading_of_the_sizing_example(chapter):
+    compute = nt.step_compute_time(8.03e9, 16384, 400e12)
+    reduce = nt.ring_all_reduce_time(2 * 8.03e9, 64, 365e9)
+    assert f"is {2 / 3 * compute / reduce:.0f} times as long as its all-reduce" in chapter
+    assert 2 / 3 * compute > nt.ring_all_reduce_time(2 * 8.03e9, 64, 36.5e9)
+    passes = 3 * nt.ring_all_gather_time(2 * 70.6e9, 256, 365e9)
+    assert passes / nt.step_compute_time(70.6e9, 8192, 400e12) == pytest.approx(1 / 8, abs=0.01)
+    layer = nt.step_compute_time(70.6e9 / 80, 8192, 8 * 400e12)
+    inside, across = (4 * nt.ring_all_reduce_time(8192 * 8192 * 2, 8, b) for b in (370e9, 50e9))
+    assert inside / layer == pytest.approx(1 / 5, abs=0.02)
+    assert f"would take {1e3 * across:.1f} ms, longer than the layer" in chapter
+    assert across > layer
+    assert f"43 GB/s per GPU over 400 Gb/s NICs, {100 * 43 / 50:.0f}% of the line" in chapter
+
+
 def test_ratios_of_scale_up_to_scale_out(chapter):
     for name, up, out in (
         ("H100 or H200, 400 Gb/s per GPU", 450, 50), ("B200 or GB200, 400 Gb/s", 900, 50),
