@@ -1,0 +1,68 @@
+"""Chapter "Network benchmarks": numbers in the text from their records and formulas."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+BOOK = Path(__file__).resolve().parents[2]
+HARDWARE = BOOK / "chapters/hardware"
+MEASUREMENTS = HARDWARE / "measurements"
+TEXT = (HARDWARE / "network-benchmarks.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def cases() -> dict:
+    return json.loads((MEASUREMENTS / "curve_shapes.json").read_text())["cases"]
+
+
+def busbw(cases: dict, case: str) -> dict[int, float]:
+    return {row["bytes"]: row["busbw_mb_per_s"] for row in cases[case]["rows"]}
+
+
+def test_shapes_are_what_the_text_says(cases):
+    healthy, slow, late = (busbw(cases, name) for name in ("healthy", "slow_link", "late_rank"))
+    top, small = max(healthy), min(healthy)
+    assert healthy[top] == pytest.approx(50, rel=0.1)  # the cap
+    assert slow[top] == pytest.approx(12.5, rel=0.05)  # the slow link's
+    assert slow[small] > 0.7 * healthy[small]  # the same start
+    assert late[small] < 0.1 * healthy[small]  # far below at small sizes
+    assert late[top] > 0.85 * healthy[top]  # nearly healthy at the largest
+    assert any("rank 2@host2 came late" in text for text in cases["late_rank"]["warnings"])
+    assert cases["healthy"]["warnings"] == []
+
+
+def test_percentiles_belong_to_the_samples():
+    record = json.loads((MEASUREMENTS / "stability.json").read_text())
+    samples = sorted(record["samples_us"])
+    assert len(samples) == record["calls"]
+    for name, value in record["percentile_us"].items():
+        at = min(len(samples) - 1, int(len(samples) * float(name) / 100))
+        assert samples[at] == pytest.approx(value, abs=1)
+
+
+@pytest.mark.parametrize("nodes", [2, 16, 128, 512])
+def test_latency_terms(nodes):
+    steps, between = 2 * (nodes * 8 - 1), 2 * (nodes - 1)
+    ring = 8.4 + (steps - between) * 3.4 + between * 14
+    tree = 8.4 + 2 * (7 * 4 + (nodes.bit_length() - 1) * 14)
+    assert f"{nodes:4} nodes: ring {ring:7,.0f} us, tree {tree:4.0f} us" in TEXT
+
+
+def test_late_steps():
+    assert f"that is {100 * (1 - 0.99**200):.0f}% of the steps" in TEXT
+
+
+def test_each_variable_of_the_tables_is_named_once_and_no_other_is_recommended():
+    data = yaml.safe_load((BOOK / "data/nccl_env.yaml").read_text())
+    names = [name for key, row in data.items() if isinstance(row, dict) and "name" in row
+             for name in row["name"].split(", ")]
+    assert len(names) == len(set(names))
+    diagnostic = {"NCCL_TOPO_DUMP_FILE", "NCCL_TESTS_SPLIT", "NCCL_CTA_POLICY", "NCCL_MIN_NCHANNELS",
+                  "NCCL_HOME"}
+    used = set(re.findall(r"\bNCCL_[A-Z][A-Z0-9_]+\b", TEXT))
+    assert used <= set(names) | diagnostic, used - set(names) - diagnostic
