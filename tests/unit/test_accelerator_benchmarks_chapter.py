@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import importlib.util
 import json
 import re
@@ -60,7 +61,9 @@ def test_seconds_for_each_shape_of_the_exhaustive_scan() -> None:
     seconds = ((2 * 24 + 14) * 60 + 42) * 60
     assert f"{seconds:,} s for 493,039 shapes" in TEXT
     assert f"{seconds / 493_039:.2f} s each" in TEXT.replace("for each", "each")
-    looked = re.search(r"search, (\d+) shapes", record("mamf_h200_seed0.json")["results"][1]["coverage"])
+    looked = re.search(
+        r"search, (\d+) shapes", record("mamf_h200_seed0.json")["results"][1]["coverage"]
+    )
     assert f"looked at {looked[1]} in 24 s" in TEXT
 
 
@@ -140,3 +143,17 @@ def test_figure_is_drawn_from_its_inputs(script: str, monkeypatch) -> None:
     svg = (CHAPTER.parent / name).read_text(encoding="utf-8")
     assert f"<!-- inputs {want} -->" in svg, f"run figures/src/{script}.py again"
     assert "<text" not in svg  # outlines: the same in PDF, EPUB and web
+
+
+def test_two_states_behind_the_estimate_of_power_caps() -> None:
+    """Accelerators: the first instant reading under load, and the mean of the last ten seconds."""
+    with (RECORDS / "h200_ceilings.sensors.csv").open() as file:
+        rows = [{k: float(v) for k, v in row.items() if v} for row in csv.DictReader(file)]
+    first = next(row for row in rows if row["seconds"] > 0 and row["power_w"] > 500)
+    state = record("h200_ceilings.json")["long_run"]["state_last_10_s"]
+    assert (round(first["power_w"]), first["sm_mhz"]) == (952, 1980)
+    assert (round(state["power_w"]["mean"]), round(state["sm_mhz"]["mean"])) == (692, 1436)
+    idle = [row["power_w"] for row in rows if row["seconds"] < 0]
+    assert round(sum(idle) / len(idle)) == pytest.approx(125, abs=1)
+    text = (CHAPTER.parent / "accelerators.md").read_text(encoding="utf-8")
+    assert "(w1, f1), (w2, f2) = (952, 1980), (692, 1436)" in text
