@@ -25,6 +25,7 @@ from .problems import (
     report,
 )
 from .release import cli as release
+from .upkeep import cli as upkeep
 
 # What a disk says: full, no rights, read-only, over quota.
 _DISK = (errno.ENOSPC, errno.EACCES, errno.EPERM, errno.EROFS, errno.EDQUOT)
@@ -179,6 +180,7 @@ def _parser() -> argparse.ArgumentParser:
         "doctor", parents=[common], help="list every part, version and font"
     ).set_defaults(run=_doctor)
     release.add(verbs, common, place, EXITS)
+    upkeep.add(verbs, common, place, EXITS)
     verbs.add_parser("codes", parents=[common], help="list the problem codes").set_defaults(run=_codes)
     return parser
 

@@ -186,6 +186,19 @@ CODES: dict[str, Code] = {
     "VER002": Code("A file of the release is not there.", "Download it, or ignore missing files."),
     "VER003": Code("A file differs from what was released.", "Download it again; do not run it."),
     "VER004": Code("provenance.json and SHA256SUMS disagree.", "Do not trust this copy."),
+    # --- STL, EXT, REC: upkeep of a published book (upkeep/) ---
+    "STL001": Code("A fact is past its shelf life.", "Check it against its source and set its date."),
+    "STL002": Code("A chapter is past its shelf life.", "Check it and set `verified` in its front matter."),
+    "STL003": Code("A verified date is no day in the past.", "Write the day of the check: 2026-11-30."),
+    "EXT001": Code("A link to another site leads nowhere.", "Link to where it moved, or to an archived copy."),
+    "EXT002": Code("A link to another site could not be judged.", "Open it by hand; robots may be refused."),
+    "REC001": Code("The file is no report of an instrument.", "Send the JSON file as the tool wrote it."),
+    "REC002": Code("The run was not finished well.", "Send the report of a run with status ok."),
+    "REC003": Code("A result was wrong or not checked.", "Run the tool with its checks on."),
+    "REC004": Code("Figures of a report contradict one another.", "Send the file as the tool wrote it."),
+    "REC005": Code("A figure is above what the hardware can do.", "Run again; if right, correct the peak in data/."),
+    "REC006": Code("A record would name a machine or a person.", "Open an issue; the kept fields need a mend."),
+    "REC007": Code("The run is filed already.", "Send a new run."),
     # --- CHK: found by the checks over finished outputs (checks/) ---
     "CHK001": Code(
         "A fence's text in an output differs from its source.", "Keep to characters that can be printed."
