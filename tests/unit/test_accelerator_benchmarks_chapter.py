@@ -77,6 +77,18 @@ def test_winners_of_search_and_grid_cannot_be_told_apart() -> None:
     assert abs(ours["tflops"] / theirs["tflops"] - 1) < 0.005
 
 
+def test_what_the_good_shapes_share() -> None:
+    good = [
+        (m * n * k / (m * k + n * k + m * n), 2e-9 * m * n * k)
+        for seed in (0, 1)
+        for m, n, k, _, hot, _ in record(f"mamf_h200_seed{seed}.json")["results"][0]["rows"]
+        if hot and hot >= 700
+    ]
+    assert len(good) == 66
+    assert 1090 <= min(dense for dense, _ in good) < 1091
+    assert round(min(work for _, work in good)) == 195
+
+
 def test_work_of_the_model_is_twice_its_weights(shapes) -> None:
     found = shapes.products(config("llama-3.1-8b"), 8192, 1)
     weights = sum(one.n * one.k * one.times for one in found)
