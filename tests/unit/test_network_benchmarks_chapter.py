@@ -66,3 +66,11 @@ def test_each_variable_of_the_tables_is_named_once_and_no_other_is_recommended()
                   "NCCL_HOME"}
     used = set(re.findall(r"\bNCCL_[A-Z][A-Z0-9_]+\b", TEXT))
     assert used <= set(names) | diagnostic, used - set(names) - diagnostic
+
+
+def test_a_mean_over_ranks_flatters():
+    record = json.loads((MEASUREMENTS / "rank_means.json").read_text())
+    assert record["mean"] == pytest.approx(sum(record["busbw_by_rank"]) / record["ranks"], abs=0.01)
+    assert record["mean"] > 1.1 * record["from_slowest"]
+    assert record["from_slowest"] == pytest.approx(25, rel=0.05)  # the capped host's rate
+    assert min(record["busbw_by_rank"]) != record["busbw_by_rank"][2]  # the capped host looks innocent
