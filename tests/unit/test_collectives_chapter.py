@@ -75,6 +75,17 @@ def test_what_the_text_says_of_the_residuals(fit, rows):
         stored["all_reduce"]["4"]["measured_ms_8m"], rel=0.05)
 
 
+def test_rows_that_miss_widely_are_of_one_run_and_their_repeats_are_on_the_line(fit, rows):
+    judged = [r for r in fit.judged(rows, *fit.fit(rows))
+              if r["op"] in ("all_reduce", "broadcast") and r["bytes"] >= fit.LARGE]
+    wide = [r for r in judged if abs(r["error"]) > 0.3]
+    assert len(wide) == 4 and len({r["run"] for r in wide}) == 1
+    for row in wide:
+        (other,) = [r for r in judged if r["run"] != row["run"]
+                    and all(r[key] == row[key] for key in ("op", "hosts", "bytes"))]
+        assert abs(other["error"]) < 0.031
+
+
 def test_slices():
     alpha, rate, n, size = 10e-6, 50e9, 8, 100e6
     times = {m: 1e3 * (n - 2 + m) * (alpha + size / (m * rate)) for m in (1, 8, 35, 1000)}

@@ -116,7 +116,7 @@ def switch_panel(x: float, y: float) -> list[str]:
 
 def algorithms() -> str:
     names = (("ring", "2(n−1) steps", "2(n−1)/n · S", ring_panel),
-             ("tree", "2 log₂ n steps", "2 S", tree_panel),
+             ("tree, one of two", "2 log₂ n steps", "2 S in both", tree_panel),
              ("recursive halving", "2 log₂ n steps", "2(n−1)/n · S", doubling_panel),
              ("switch reduces", "2 steps", "S", switch_panel))
     parts = []
