@@ -83,7 +83,7 @@ def test_rows_that_miss_widely_are_of_one_run_and_their_repeats_are_on_the_line(
     for row in wide:
         (other,) = [r for r in judged if r["run"] != row["run"]
                     and all(r[key] == row[key] for key in ("op", "hosts", "bytes"))]
-        assert abs(other["error"]) < 0.031
+        assert abs(other["error"]) < 0.035
 
 
 def test_slices():
