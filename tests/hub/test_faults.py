@@ -34,7 +34,7 @@ class Case:
 
 def fault(route, kind="status", status=500, times=1, **headers):
     named = {key.replace("_", "-"): value for key, value in headers.items()}
-    return Fault(route, kind, status, named, times, seconds=5.0)
+    return Fault(route, kind, status, named, times, seconds=0.5 if kind == "drip" else 5.0)
 
 
 CASES = {

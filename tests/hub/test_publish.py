@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
-from loopback import LARGE, READ, WRITE
+from loopback import LARGE, READ, WRITE, Fault
 from releasebook import NEXT, commit_all, git, press
 
 from bookpress.__main__ import main
@@ -102,6 +104,27 @@ def test_plan_tells_new_changed_same_and_gone(hub, made, waits):
     assert len(commits(hub)) == 3
     uploaded = {r.path.split("?")[0].removeprefix("/_lfs/") for r in hub.requests if r.method == "PUT"}
     assert uploaded == {f.sha256 for f in made.files if f.name.endswith(LARGE)}
+
+
+def test_a_model_repository(hub, made, waits):
+    """The other kind: other addresses for everything."""
+    said: list[str] = []
+    problems = publish.send(Hub("alice/book", "model", said.append, 30.0), made, TITLE, Order(True, True), said.append)
+    assert problems == []
+    data = hub.store.read("model", "alice/book")
+    assert data["tags"] == {TAG: data["commits"][-1]["id"]}
+    assert hub.store.read("dataset", "alice/book") is None
+
+
+def test_two_publish_at_once(hub, made, waits):
+    """Both end well, and there is one commit."""
+    hub.store.create("dataset", "alice/book", private=False)
+    hub.faults = [Fault(r"POST .*/commit/", "drip", times=1, seconds=0.5)]
+    with ThreadPoolExecutor(2) as pool:
+        ends = list(pool.map(lambda _: send(hub, made), range(2)))
+    assert [problems for _, problems in ends] == [[], []]
+    assert commits(hub) == ["initial commit", f"{TITLE} {NEXT}"]
+    assert on_server(hub, TAG) == {f.name: f.data for f in made.files}
 
 
 def test_published_version_never_changes(hub, made, waits):

@@ -11,7 +11,7 @@ import os
 import shutil
 import tarfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 
@@ -46,8 +46,6 @@ class Made:
 
 def with_repo(config: Config, repo: str) -> Config:
     """The configuration with the repository that the command line names, if it does."""
-    from dataclasses import replace
-
     if repo and not HUB_REPO.fullmatch(repo):
         raise WrongUse(f"'{repo}' names no repository; write REPO=OWNER/NAME")
     config = replace(config, hub_repo=repo) if repo else config
@@ -74,9 +72,9 @@ def _instruments(config: Config, epoch: int) -> tuple[list[Packed], list[Problem
 
 
 def _texts(config: Config) -> list[Packed]:
-    """Licence and changelog, where the book has them."""
-    names = ("LICENSE", changelog.FILE)
-    return [Packed(name, (config.root / name).read_bytes()) for name in names if (config.root / name).is_file()]
+    """Licences and changelog, where the book has them."""
+    there = [config.root / "LICENSE", config.root / changelog.FILE, *sorted((config.root / "LICENSES").glob("*.txt"))]
+    return [Packed(f.relative_to(config.root).as_posix(), f.read_bytes()) for f in there if f.is_file()]
 
 
 def sums(files: Sequence[Packed]) -> Packed:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import os
 import shutil
 import sys
@@ -134,8 +135,6 @@ def _adopt(root: Path, tree: Path, base: str, tag: str, message: str) -> list[Pr
 
 
 def _digest(folder: Path) -> str:
-    import hashlib
-
     return hashlib.sha256((folder / "SHA256SUMS").read_bytes()).hexdigest()
 
 

@@ -170,10 +170,13 @@ class Hub:
                 self.pause(what, failure, attempt)
         raise AssertionError("the last try returns or raises")
 
-    def who(self) -> str:
-        """The account that a token belongs to; WrongUse where there is no token or it is not taken."""
+    def require_token(self) -> None:
+        """The client's own places hold a token, of whatever worth."""
         if self.library.get_token() is None:
             raise WrongUse("no token; set HF_TOKEN, or run `hf auth login` once. Never give it as an argument")
+
+    def who(self) -> str:
+        """The account that the token belongs to."""
         return str(self.ask("asking who publishes", self.api.whoami)["name"])
 
     def state(self, tag: str) -> State:

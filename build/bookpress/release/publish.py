@@ -70,6 +70,9 @@ def publish(
     problems = objections(config)
     if order.yes and problems:
         return problems
+    hub = Hub(config.hub_repo, config.hub_type, say, order.timeout)
+    if order.yes:
+        hub.require_token()  # before minutes of work, not after them
     made, found = artefacts.make(book_toml, out, cache, repo, jobs)
     problems += found
     if made is None:
@@ -86,7 +89,6 @@ def publish(
             green.record(cache, head(config.root), green.steps(config.root))
     if order.yes and errors(problems):
         return problems
-    hub = Hub(config.hub_repo, config.hub_type, say, order.timeout)
     return problems + send(hub, made, config.title, order, say)
 
 

@@ -7,6 +7,7 @@ mistake of the run, of the peak or of whoever edited the file; in each case it i
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -31,8 +32,6 @@ def cards(root: Path) -> ModuleType | None:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     # dataclasses look their module up while they are made.
-    import sys
-
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
