@@ -129,7 +129,7 @@ def test_import_time_is_at_least_requests_times_delay():
     slow = record("import")["slow"]
     for row in slow:
         floor = row["first_requests"]["requests"] * row["delay_ms"] / 1000
-        assert row["first_s"] - slow[0]["first_s"] > 0.9 * floor
+        assert row["first_s"] - slow[0]["first_s"] >= 0.9 * floor
 
 
 def test_reading_weights_in_128_kib_requests():

@@ -24,7 +24,7 @@ import torch.distributed.checkpoint as dcp
 from storage_slow_trials import evict, header, least, slow, timed
 
 TENSORS, EACH = 64, 16 << 20
-REPEATS = 3
+REPEATS = 7
 
 
 def state(tensors: int = TENSORS) -> dict[str, torch.Tensor]:
