@@ -16,6 +16,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from clusterprobe.bench_clock import ClockOffset
 from clusterprobe.bench_exchange import BenchExchange
 from clusterprobe.case_ring import MOST_SETS, CaseRing
+from clusterprobe.collective_cases import POINT_TO_POINT
 from clusterprobe.deadline import StagePlace
 from clusterprobe.stats import median_interval, summary_of
 
@@ -101,6 +102,7 @@ class RowMeasurement:
         if self._case is None:
             self._launched()
             return
+        self._case.probe()
         self._case.prepare()
         start = time.perf_counter_ns()
         works = self._case.launch()
@@ -262,7 +264,7 @@ class RowMeasurement:
 
     def _check(self, everywhere: bool = False) -> None:
         case, result = self._case, self.result
-        if not self._effort.check or not case.checkable or (case.seat.n < 2 and case.spec.op in ("send_recv", "pair", "p2p_batch")):
+        if not self._effort.check or not case.checkable or (case.seat.n < 2 and case.spec.op in POINT_TO_POINT):
             return
         wrong, first = case.wrong_anywhere() if everywhere else case.wrong()
         result.checked += 1

@@ -15,7 +15,7 @@ from clusterprobe.bench_groups import Partition
 from clusterprobe.bench_measure import Effort, Measured, RowMeasurement
 from clusterprobe.bench_rows import pack_numbers
 from clusterprobe.case_ring import CaseRing, buffer_sets
-from clusterprobe.collective_cases import CaseSpec, CollectiveCase, GroupSeat
+from clusterprobe.collective_cases import POINT_TO_POINT, CaseSpec, CollectiveCase, GroupSeat
 from clusterprobe.collective_table import COLLECTIVES, Extent, extent_of
 from clusterprobe.collective_values import TYPE_TRAITS
 from clusterprobe.device import Device
@@ -49,6 +49,7 @@ class RowRunner:
         self._effort, self._clock = effort, clock
         self._memory = memory
         self._device: Device = session.device
+        self._pool: Any = None
         self.rows = 0
 
     def run(self, spec: CaseSpec, partition: Partition, seat: GroupSeat, wanted: int) -> RowOutcome:
@@ -70,8 +71,10 @@ class RowRunner:
         backend = self._session.args.backend or self._device.backend
         if backend == "gloo" and spec.redop == "avg" and TYPE_TRAITS[spec.dtype][0] in ("int", "bool"):
             return RowOutcome("unsupported", "gloo averages floats only, and fails on the root alone", extents)
-        if backend == "gloo" and self._device.kind != "cpu" and spec.op in ("send_recv", "pair", "p2p_batch"):
+        if backend == "gloo" and self._device.kind != "cpu" and spec.op in POINT_TO_POINT:
             return RowOutcome("unsupported", "gloo sends between CPUs only; with device tensors it crashes", extents)
+        if self._device.vendor == "nvidia" and spec.dtype.endswith("fnuz") and COLLECTIVES[spec.op].reduces:
+            return RowOutcome("unsupported", "NCCL has no fnuz types; torch's reduce hands them over as bytes, with wrong sums", extents)
         if spec.mode == "graph" and self._device.kind != "cuda":
             return RowOutcome("unsupported", f"CUDA graphs need a CUDA device, this is {self._device.kind}", extents)
         if spec.mode == "graph" and not COLLECTIVES[spec.op].capturable:
@@ -88,10 +91,14 @@ class RowRunner:
             return 1
         return buffer_sets(self._effort.sets, extent.size, self._device.l2_bytes, self._effort.calls(spec.mode))
 
-    def _new_pool(self) -> Any:
-        """One a row: its memory goes back with it. None for torch's own memory."""
-        if self._session.args.allocator == "torch":
-            return None
+    def _memory_pool(self) -> Any:
+        """NCCL's memory for the whole run, None for torch's own.
+
+        It must not go back between rows: NCCL keeps what a graph registered by its address for a while, and
+        would write to a row's memory that is gone instead of that of the next row at the same address.
+        """
+        if self._session.args.allocator == "torch" or self._pool is not None:
+            return self._pool
         backend = self._session.args.backend or self._device.backend
         allocator = None
         if backend == "nccl":
@@ -100,14 +107,15 @@ class RowRunner:
         if allocator is None or not hasattr(self._torch.cuda, "MemPool"):
             raise ProbeFailure(CANNOT_RUN, f"--allocator nccl: {backend} in torch {self._torch.__version__} hands out no memory",
                                "use torch 2.6 or later with NCCL", named=True)
-        return self._torch.cuda.MemPool(allocator)
+        self._pool = self._torch.cuda.MemPool(allocator)
+        return self._pool
 
     def _measure(self, spec: CaseSpec, partition: Partition, seat: GroupSeat, extents: List[Extent]) -> RowOutcome:
         mine = next((at for at, group in enumerate(partition.measured) if self._session.env.rank in group), None)
         case, flag, reason = None, FINE, ""
         try:
             if mine is not None:
-                extent, pool = extents[mine], self._new_pool()
+                extent, pool = extents[mine], self._memory_pool()
                 case = CaseRing(lambda: CollectiveCase(self._torch, spec, extent, seat, self._device.label, pool),
                                 self._sets(spec, extent))
         except self._torch.OutOfMemoryError:
@@ -139,6 +147,7 @@ class RowRunner:
     def _refusal(self, error: Exception) -> str:
         """The backend's words; anything that is no refusal goes on as what it is."""
         text = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        text = "".join(sign if sign.isprintable() else " " for sign in text)
         if isinstance(error, RuntimeError) and not any(word in text.lower() for word in REFUSALS):
             raise error
         return text

@@ -37,6 +37,9 @@ class CaseRing:
     def __len__(self) -> int:
         return len(self._cases)
 
+    def probe(self) -> None:
+        self._cases[0].probe()
+
     def launch(self) -> List[Any]:
         self._last = self._next
         self._next = (self._next + 1) % len(self._cases)

@@ -50,6 +50,7 @@ class Device:
 def load_torch() -> Any:
     """Import torch without its remarks about absent optional packages."""
     warnings.filterwarnings("ignore", message=".*[Nn]um[Pp]y.*")
+    warnings.filterwarnings("ignore", message=".*kernel cache directory.*")  # a read-only home
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # its warnings bury the verdict
     try:
         import torch
