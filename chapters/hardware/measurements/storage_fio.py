@@ -107,7 +107,7 @@ def main() -> None:
         report = {
             "schema": 1,
             "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            "device": "virtual disk of a two-core virtual machine, ext4; shared host, neighbours active",
+            "device": "virtual disk of a two-core virtual machine, ext4; shared host, neighbors active",
             "kernel": os.uname().release,
             "fio": subprocess.run(["fio", "--version"], capture_output=True, text=True).stdout.strip(),
             "file_bytes": 1 << 30,

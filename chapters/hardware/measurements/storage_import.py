@@ -44,7 +44,7 @@ def trial(args: argparse.Namespace, site: Path, ms: float) -> dict:
 
 
 def summary(ms: float, runs: list[dict]) -> dict:
-    """The least disturbed run of each kind, and all of them: neighbours only ever add time."""
+    """The least disturbed run of each kind, and all of them: neighbors only ever add time."""
     return {
         "delay_ms": ms,
         "first_s": round(min(run["first_s"] for run in runs), 2),

@@ -18,7 +18,7 @@ def header(command: str, **more: object) -> dict:
     return {
         "schema": 1,
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "device": "two-core virtual machine, virtual disk with ext4; shared host, neighbours active",
+        "device": "two-core virtual machine, virtual disk with ext4; shared host, neighbors active",
         "kernel": os.uname().release,
         "command": command,
         **more,
@@ -79,5 +79,5 @@ def timed(action: Callable[[], object]) -> float:
 
 
 def least(values: list[float], digits: int = 4) -> float:
-    """The least disturbed run: on a shared host neighbours only ever add time."""
+    """The least disturbed run: on a shared host neighbors only ever add time."""
     return round(min(values), digits)
