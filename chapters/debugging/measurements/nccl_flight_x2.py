@@ -17,6 +17,7 @@ view during the hang; DIR/nccl_flight_x2.json sums up. `--dry` uses gloo: no dum
 from __future__ import annotations
 
 import argparse
+import concurrent.futures
 import json
 import os
 import pickle
@@ -167,13 +168,15 @@ def main() -> int:
                     "command": "nccl_flight_x2.py " + " ".join(sys.argv[1:]), "cases": {}}
     for case in CASES:
         dumps = {path.name: dump_summary(path) for path in sorted((out / case).glob("rank_*"))}
-        observe([sys.executable, "-m", "torch.distributed.flight_recorder.fr_trace", "--prefix", "rank_", str(out / case)],
-                out / case / "fr_trace.txt", 20)
         logs = "".join((out / case / f"log_{rank}.txt").read_text(errors="replace") for rank in (0, 1))
         record["cases"][case] = {"rc": ended[case], "ended_after_s": seconds[case], "dumps": dumps,
                                  "timeouts": [line[-260:] for line in logs.splitlines() if "Watchdog caught" in line],
                                  "got_through": [rank for rank in (0, 1) if f"rank {rank} got through" in logs]}
         print(case, "rc", ended[case], "dumps", list(dumps), record["cases"][case]["timeouts"][:1], flush=True)
+    with concurrent.futures.ThreadPoolExecutor(len(CASES)) as pool:  # each imports torch: seconds, all at once
+        list(pool.map(lambda case: observe(
+            [sys.executable, "-m", "torch.distributed.flight_recorder.fr_trace", "--prefix", "rank_", str(out / case)],
+            out / case / "fr_trace.txt", 30), CASES))
     strip_paths(out)
     record["seconds"] = round(time.monotonic() - began, 1)
     (out / "nccl_flight_x2.json").write_text(json.dumps(record, indent=1, default=str) + "\n")

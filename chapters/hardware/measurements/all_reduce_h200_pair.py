@@ -206,9 +206,11 @@ def summary_of_report(report: dict) -> dict:
     counts: dict[str, int] = {}
     for row in rows:
         counts[row["status"]] = counts.get(row["status"], 0) + 1
-    reasons = sorted({f"{row['op']} {row.get('dtype')} {row.get('redop') or ''}: {row['reason']}" for row in rows if row.get("reason")})
+    reasons = sorted({f"{row['op']} {row.get('dtype')} {row.get('redop') or ''}: {row['reason']}" for row in rows
+                      if row.get("reason") and row["status"] != "wrong"})
+    wrong = [f"{row['op']} {row.get('dtype')} {row.get('redop') or ''}: {row['reason']}" for row in rows if row["status"] == "wrong"]
     return {"rows": len(rows), "status": counts, "wrong": sum(row.get("wrong") or 0 for row in rows if isinstance(row.get("wrong"), int)),
-            "reasons": reasons[:150], "warnings": report["warnings"][:20], "reason": report["reason"], "env": report["env"]}
+            "wrong_rows": wrong, "reasons": reasons[:150], "warnings": report["warnings"][:20], "reason": report["reason"], "env": report["env"]}
 
 
 def device_uuids() -> str:
