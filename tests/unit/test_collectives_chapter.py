@@ -147,7 +147,7 @@ def test_message_sizes_of_all_to_all():
 def test_figures_are_what_their_scripts_draw(script):
     module = load(HARDWARE / f"figures/src/{script}.py")
     drawn = {"collectives": ("moves", "algorithms", "crossover", "gloo"),
-             "network_benchmarks": ("shapes", "latency")}[script]
+             "network_benchmarks": ("shapes", "latency", "pair")}[script]
     for name in drawn:
         file = HARDWARE / f"figures/{script.replace('_', '-')}-{name}.svg"
         assert file.read_text() == getattr(module, name)(), file
@@ -161,3 +161,15 @@ def test_data_under_its_schema(name):
     data = json.loads(json.dumps(yaml.safe_load((BOOK / f"data/{name}.yaml").read_text()), default=str))
     schema = json.loads((folder / f"{name}.json").read_text())
     jsonschema.Draft202012Validator(schema, registry=registry).validate(data)
+
+
+def test_objects_and_the_fit_on_two_gpus():
+    rows = json.loads((MEASUREMENTS / "nccl_pair_objects.json").read_text())["worlds"][0]["rows"]
+    us = {(row["call"], row["bytes"]): row["us"] for row in rows}
+    assert us["all_gather_object", 100] / us["all_gather", 100] == pytest.approx(12, abs=0.5)
+    assert us["all_gather_object", 16_000_000] / us["all_gather", 16_000_000] == pytest.approx(150, rel=0.05)
+    share = us["all_gather_with_host_copies", 16_000_000] / us["all_gather_object", 16_000_000]
+    assert share == pytest.approx(0.25, abs=0.03)
+    summary = json.loads((MEASUREMENTS / "nccl_pair_summary.json").read_text())
+    rate = summary["curves"]["protocols: default"]["fit"]["beta_gb_per_s"]
+    assert 45e-6 * rate * 1e3 == pytest.approx(15, abs=1)  # MB whose bytes take as long as the call

@@ -74,3 +74,29 @@ def test_a_mean_over_ranks_flatters():
     assert record["mean"] > 1.1 * record["from_slowest"]
     assert record["from_slowest"] == pytest.approx(25, rel=0.05)  # the capped host's rate
     assert min(record["busbw_by_rank"]) != record["busbw_by_rank"][2]  # the capped host looks innocent
+
+
+@pytest.fixture(scope="module")
+def pair() -> dict:
+    return json.loads((MEASUREMENTS / "nccl_pair_summary.json").read_text())
+
+
+def test_what_the_text_says_of_two_gpus(pair):
+    chunk = pair["chunks"]
+    assert chunk[3]["ms"] == pytest.approx(1000 * pair["launch_us"]["dist.all_reduce"] / 1000, rel=0.1)
+    assert pair["curves"]["transports: shm"]["points"][-1][2] == pytest.approx(27, abs=0.5)
+    assert pair["curves"]["protocols: default"]["points"][-1][2] == pytest.approx(310, abs=1)
+    assert pair["curves"]["protocols: LL"]["points"][-1][2] == pytest.approx(123, abs=1)
+    hundred = pair["curves"]["protocols: default"]["points"][-1][2] / pair["curves"]["transports: socket"]["points"][-1][2]
+    assert 90 < hundred < 115  # "up to a hundredfold"
+    top = [row for row in pair["rows"] if (row["pass"], row["op"], row["place"], row["dtype"], row["bytes"]) ==
+           ("block", "all_reduce", "in", "float32", 1 << 32)]
+    assert round(top[0]["theirs_busbw"]) == 346 and round(top[0]["ours_busbw"]) == 342
+    assert round(100 * 346 / 450) == 77
+
+
+def test_the_kernels_name_and_the_log_disagree(pair):
+    assert "RING_LL" in pair["kernels"]["all_reduce"][0]["kernel"]
+    log = (MEASUREMENTS / "nccl_logs_h200_pair/p2p_rank0.log").read_text()
+    assert "AllReduce: 268435456 Bytes -> Algo RING proto SIMPLE" in log
+    assert "AllReduce: 1048576 Bytes -> Algo RING proto LL " in log

@@ -54,8 +54,26 @@ def latency() -> str:
     return d.svg(520, 262, "Latency of ring and tree by number of nodes", chart.parts)
 
 
+def pair() -> str:
+    curves = json.loads((MEASUREMENTS / "nccl_pair_summary.json").read_text())["curves"]
+    chart = d.Chart(d.Axis(2.0**12.5, 2.0**29.5, d.sizes(13, 17, 21, 25, 29), True),
+                    d.Axis(0.1, 450, [(0.1, "0.1"), (1, "1"), (10, "10"), (100, "100")], True), 62, 30, 430, 220)
+    for name, shape, dash in (("protocols: default", "dot", ""), ("protocols: LL", "square", "6 4"),
+                              ("transports: shm", "ring", ""), ("transports: socket", "diamond", "2 3")):
+        points = [(size, rate) for size, _, rate in curves[name]["points"] if size >= 2**13]
+        chart.line(points, dash, 1.2)
+        for point in points:
+            chart.mark(*point, shape)
+    chart.label(2.0**25, 238, "NVLink, NCCL's choice", -8, -6, "end")
+    chart.label(2.0**29, 123, "LL only", -2, 20, "end")
+    chart.label(2.0**27, 27.3, "shared memory", -6, -9, "end")
+    chart.label(2.0**27, 3.0, "sockets", -6, 20, "end")
+    chart.titles("S, logarithmic", "busbw, GB/s, logarithmic")
+    return d.svg(520, 292, "All-reduce between two H200 by protocol and transport", chart.parts)
+
+
 def main() -> None:
-    for name, draw in (("shapes", shapes), ("latency", latency)):
+    for name, draw in (("shapes", shapes), ("latency", latency), ("pair", pair)):
         (FIGURES / f"network-benchmarks-{name}.svg").write_text(draw())
 
 
