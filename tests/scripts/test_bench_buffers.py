@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
+from conftest import SCRIPTS
+
 from clusterprobe import bench_measure, bench_pair_text, bench_row_run, case_ring
 from clusterprobe.bench_pairs import Suspect
 from clusterprobe.collective_cases import CaseSpec
 from clusterprobe.collective_table import Extent
 from clusterprobe.deadline import StagePlace
-from conftest import SCRIPTS
 
 BENCH = SCRIPTS / "all_reduce_bench.py"
 L2 = 60 << 20

@@ -8,9 +8,10 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from conftest import ROOT, SCRIPTS
+
 from clusterprobe import transport_log, transport_watch
 from clusterprobe.exits import CANNOT_RUN, OK, TOO_SLOW
-from conftest import ROOT, SCRIPTS
 
 LOGS = ROOT / "chapters/hardware/measurements/nccl_logs_h200_pair"
 BENCH = SCRIPTS / "all_reduce_bench.py"

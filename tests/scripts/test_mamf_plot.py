@@ -6,13 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
+from conftest import SCRIPTS
+
 from clusterprobe import matmul_plot
 from clusterprobe.mamf import read_mamf
 from clusterprobe.matmul_options import mamf_parser
 from clusterprobe.matmul_results import DtypeResult, StateFigure
 from clusterprobe.matmul_shapes import MatmulShape
 from clusterprobe.telemetry import summarize_samples
-from conftest import SCRIPTS
 
 REPORTS = Path(__file__).parent / "fixtures/mamf_h200_reports.json"
 

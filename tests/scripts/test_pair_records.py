@@ -51,7 +51,7 @@ def test_both_sides_measured_the_same_traffic():
     """Same S and factor: both sides' rate times time is the same number of bytes."""
     record, traffic = load("nccl_pair_compare"), {}
     for side in ("ours", "theirs"):
-        for _, op, dtype, _, _, size, micros, rate, _ in record[side]:
+        for _, op, _, _, _, size, micros, rate, _ in record[side]:
             if size >= 1 << 20:
                 traffic.setdefault((op, size), []).append(rate * micros * 1e3 / size)
     assert len(traffic) > 50
