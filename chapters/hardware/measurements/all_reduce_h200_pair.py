@@ -71,6 +71,8 @@ def cases(late: str) -> dict[str, list[list[Case]]]:
             [Case("every collective and mode", bench("--collective", "all", "--mode", "block,stream,graph", "--place", "both",
                                                      "--sizes", "64K,16M", "--row-time", "0.1s", "--num-warmup-iterations", "2"),
                   0, limit=120, keeps=True, cpu=False)],
+        ],
+        "types": [
             [Case("every type and reduce op", bench("--collective", "all_reduce,reduce,reduce_scatter", "--dtype", "all", "--redop",
                                                     "all", "--sizes", "60K", *FEW), 0, limit=120, keeps=True, cpu=False)],
             [Case("every type moved", bench("--collective", "all_gather,broadcast,all_to_all,send_recv,gather", "--dtype", "all",
@@ -224,7 +226,7 @@ def device_uuids() -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--only", default="measure,late,faults,gpu-test,mamf")
+    parser.add_argument("--only", default="measure,types,late,faults,gpu-test,mamf")
     parser.add_argument("--limit", type=float, default=300)
     parser.add_argument("--dry", action="store_true")
     args = parser.parse_args()
