@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from loopback import LARGE, READ, WRITE, Fault
-from releasebook import NEXT, commit_all, git, press
+from releasebook import NEXT, PRESS, commit_all, git, press
 
 from bookpress.__main__ import main
 from bookpress.release import publish
@@ -259,3 +262,26 @@ def test_card_the_hub_refuses(hub, made, waits):
     assert [p.code for p in problems] == ["HUB004"]
     assert "must be one of" in problems[0].message
     assert changing(hub) == []
+
+
+def test_xet_stays_on_where_the_server_has_it(tmp_path):
+    """Only an endpoint that may lack Xet switches it off, and says so."""
+    ask = "import os; from bookpress.release.hub import client; client(print, 1.0); print(os.environ.get('HF_HUB_DISABLE_XET'))"
+    ends = []
+    for place in ("", "http://127.0.0.1:9"):
+        env = {**os.environ, "PYTHONPATH": str(PRESS), "HF_ENDPOINT": place, "HF_HOME": str(tmp_path)}
+        env.pop("HF_HUB_DISABLE_XET", None)
+        done = subprocess.run([sys.executable, "-c", ask], env=env, capture_output=True, text=True, timeout=60)
+        ends.append(done.stdout.splitlines())
+    assert ends[0] == ["None"]
+    assert ends[1][-1] == "1"
+    assert "may lack Xet storage" in ends[1][0]
+
+
+def test_without_the_client(book, tmp_path):
+    (tmp_path / "shadow").mkdir()
+    (tmp_path / "shadow/huggingface_hub.py").write_text("raise ImportError('No module named huggingface_hub')\n")
+    git(book, "checkout", "--quiet", TAG)
+    done = press("publish", "--book", book, cwd=book, PYTHONPATH=f"{tmp_path / 'shadow'}:{PRESS}")
+    assert done.returncode == 3
+    assert "`make publish` installs huggingface_hub" in done.stderr
