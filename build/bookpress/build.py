@@ -79,7 +79,8 @@ def _drafts(
             cache.put("draft", keys[n], draft)
             done += 1
             progress("parse", done, len(items))
-    return [d for d in drafts if d is not None]
+    # A draft is kept whatever part its chapter stands in, so the place comes from the book as it is now.
+    return [replace(d, source=i.source) for d, i in zip(drafts, items, strict=True) if d is not None]
 
 
 def prepare(
