@@ -111,7 +111,8 @@ def main() -> int:
 
 def store(console: str) -> bool:
     """One file a section, without what the kernel wrote to the console beside the programs."""
-    text = re.sub(r"^\[ *\d+\.\d+\] .*\n", "", console.replace("\r", ""), flags=re.M)
+    text = re.sub(r"^\[ *\d+\.\d{6}\] .*\n", "", console.replace("\r", ""), flags=re.M)
+    text = re.sub(r"\[ *\d+\.\d{6}\] .*$", "", text, flags=re.M)
     folder = HERE / "host-vm"
     folder.mkdir(exist_ok=True)
     for name, body in re.findall(r"^=== (\S+)\n(.*?)(?=^=== )", text, re.M | re.S):
