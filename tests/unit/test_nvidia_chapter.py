@@ -179,6 +179,11 @@ def test_reason_of_a_link_event(word, reason, words):
     assert done.stdout.startswith(f"GPU 0009:01:00 link 8: reason {reason}, {words}")
 
 
+def test_an_error_rate_event_is_no_link_that_went_down():
+    line = "NVRM: Xid (PCI:0009:01:00): 149, NETIR_BER_EVENT  Nonfatal XC0 i0 Link 08 (0x000004c6 0x0)\n"
+    assert script("nvlink5.py", text=line).stdout == ""
+
+
 def test_worked_example_of_the_link_event():
     assert 0x021425C6 >> 20 == 0x21
     assert 0x21 & 0x3F == 33
@@ -204,6 +209,7 @@ def test_a_good_gpu_has_no_finding(health, good):
 
 @pytest.mark.parametrize(("change", "level"), [
     ({"remapped_rows.failure": "Yes"}, "out"), ({"remapped_rows.pending": "Yes"}, "reset"),
+    ({"ecc.errors.uncorrected.aggregate.sram.thresholdExceeded": "Yes"}, "out"),
     ({"ecc.errors.uncorrected.volatile.total": "1"}, "reset"),
     ({"ecc.errors.corrected.volatile.total": "20000"}, "watch"),
     ({"gpu_recovery_action": "Node Reboot Required"}, "out"), ({"ecc.mode.current": "Disabled"}, "out"),
@@ -222,6 +228,7 @@ def test_each_rule_fires_alone(health, good, change, level):
     {"clocks_event_reasons.active": "0x0000000000000004"}, {"temperature.gpu.tlimit": "[N/A]"},
     {"ecc.errors.corrected.volatile.total": "10"}, {"gpu_recovery_action": "[N/A]"},
     {"pstate": "P8", "pcie.link.gen.current": "1"}, {"remapped_rows.uncorrectable": "40"},
+    {"ecc.errors.uncorrected.aggregate.sram.thresholdExceeded": "[N/A]"},
 ])  # fmt: skip
 def test_what_is_no_fault_stays_silent(health, good, change):
     assert health.judge(good | change) == []
