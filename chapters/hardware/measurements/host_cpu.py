@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 MIB = 1 << 20
+PASSES = 60
 ARRAY_MIB = 256  # far above the last-level cache
 LAUNCH_EVERY_S = 0.001
 QUIET = 0.10  # of the machine: runs beside more foreign work are recorded and not used
@@ -86,33 +87,19 @@ def wait_for_quiet(end: float) -> bool:
 # --- memory bandwidth ---
 
 
-def stream(kernel: str, seconds: float, start, answer) -> None:
+def bandwidth(kernel: str) -> list[float]:
+    """GB/s of single passes by one process; as with STREAM, the best of many counts."""
     import numpy as np
 
     n = ARRAY_MIB * MIB // 8
     a, b = np.ones(n), np.ones(n)
-    moved = {"copy": 2, "read": 1}[kernel] * n * 8
-    work = {"copy": lambda: np.copyto(b, a), "read": lambda: a.sum()}[kernel]
-    work()
-    start.wait()
-    begin, times = time.perf_counter(), 0
-    while time.perf_counter() - begin < seconds:
+    moved, work = {"copy": (2, lambda: np.copyto(b, a)), "read": (1, a.sum)}[kernel]
+    found = []
+    for _ in range(PASSES):
+        begin = time.perf_counter()
         work()
-        times += 1
-    answer.put(moved * times / (time.perf_counter() - begin) / 1e9)
-
-
-def bandwidth(case: tuple[str, int]) -> float:
-    """GB/s of all processes together."""
-    kernel, processes = case
-    start, answer = mp.Barrier(processes), mp.Queue()
-    jobs = [mp.Process(target=stream, args=(kernel, 0.5, start, answer)) for _ in range(processes)]
-    for job in jobs:
-        job.start()
-    total = sum(answer.get() for _ in jobs)
-    for job in jobs:
-        job.join()
-    return round(total, 2)
+        found.append(round(moved * n * 8 / (time.perf_counter() - begin) / 1e9, 2))
+    return found
 
 
 # --- context switches ---
@@ -121,7 +108,7 @@ def bandwidth(case: tuple[str, int]) -> float:
 def switch_us(same_core: bool) -> float:
     """One hand-over between two processes through pipes, microseconds."""
     there, back = os.pipe(), os.pipe()
-    turns = 20_000
+    turns = 500
     cores = sorted(os.sched_getaffinity(0))
     child = os.fork()
     os.sched_setaffinity(0, {cores[0] if child or same_core else cores[-1]})
@@ -291,7 +278,7 @@ def machine() -> dict:
 
 
 def summary(record: dict) -> dict:
-    """Medians over the rounds, by case; the chapter's tables print these."""
+    """Medians over the quiet rounds, by case; best of many for passes and hand-overs, which last milliseconds."""
     def middle(runs: list[dict]) -> object:
         values = [r["value"] for r in quiet(runs)]
         if not values:
@@ -299,11 +286,14 @@ def summary(record: dict) -> dict:
         if isinstance(values[0], dict):
             return {k: round(statistics.median(v[k] for v in values), 3) for k in values[0]} | {"runs": len(values)}
         return round(statistics.median(values), 3)
-    names = ("switch_us", "crowd", "threads_one_process", "threads_two_processes", "bandwidth_read", "bandwidth_copy")
-    parts = {k: record[k] for k in names}
+    parts = {k: record[k] for k in ("crowd", "threads_one_process", "threads_two_processes")}
     if record["quota"]:
         parts["quota"] = record["quota"]["by_threads"]
-    return {part: {case: middle(v) for case, v in cases.items()} for part, cases in parts.items()}
+    medians = {part: {case: middle(v) for case, v in cases.items()} for part, cases in parts.items()}
+    return medians | {
+        "switch_us": {case: min(v) for case, v in record["switch_us"].items()},
+        "bandwidth_gb_per_s": {kernel: max(v) for kernel, v in record["bandwidth_gb_per_s"].items()},
+    }
 
 
 def main() -> int:
@@ -319,13 +309,12 @@ def main() -> int:
         "quota": lambda b: quota(n, b) if os.geteuid() == 0 else None,
         "threads_two_processes": lambda b: rounds([1, 2, 4, 8], n, lambda t: matmuls(2, t), b),
         "threads_one_process": lambda b: rounds([1, 2, 4, 8], n, lambda t: matmuls(1, t), b),
-        "bandwidth_read": lambda b: rounds([1, 2], n, lambda p: bandwidth(("read", p)), b),
-        "bandwidth_copy": lambda b: rounds([1, 2], n, lambda p: bandwidth(("copy", p)), b),
-        "switch_us": lambda b: rounds(["same core", "two cores"], n, lambda c: switch_us(c == "same core"), b),
     }
     record = {
         "schema": 1, "date": datetime.date.today().isoformat(), "command": "python3 host_cpu.py --out host_cpu.json",
         "machine": machine(), "repeats": n, "array_mib": ARRAY_MIB, "quiet_share": QUIET,
+        "bandwidth_gb_per_s": {kernel: bandwidth(kernel) for kernel in ("read", "copy")},
+        "switch_us": {c: [switch_us(c == "same core") for _ in range(PASSES)] for c in ("same core", "two cores")},
         **{name: run(old.get(name)) for name, run in groups.items()},
     }
     record["summary"] = summary(record)
