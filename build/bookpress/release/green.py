@@ -64,7 +64,7 @@ def prove(root: Path, logs: Path, say: Say) -> list[Problem]:
         return [Problem("Makefile", 0, 0, "REL007", "there is no Makefile that says what green is", hint)]
     for step in steps(root):
         start, log = time.monotonic(), logs / f"{step}.log"
-        say(f"make {step} …")
+        say(f"make {step} … {os.path.relpath(log)}")
         status = run(["make", "--no-print-directory", step], root, log)
         if status:
             tail = log.read_text(encoding="utf-8", errors="replace").splitlines()[-_TAIL:]
