@@ -1,21 +1,26 @@
-"""One fault of WeasyPrint 70.0 mended: a word alone on its line in the middle of a paragraph.
+"""Two faults of WeasyPrint 70.0 mended: a word alone on its line in a paragraph, and footnotes that are lost.
 
 Text that ends in a space before an inline element ("… corrected in <code>") may fit its line while the space does
 not. Layout then takes the line for one that cannot be broken, breaks after its first word, or hyphenates that
 word, and leaves the rest of the line empty. Such a space may hang over the edge: it has no ink.
+
+A line that fits its page only because notes called above it move on to the next page was put there without a look
+at the notes that it calls itself, and those never appeared. They move on too.
 """
 
 from __future__ import annotations
 
-from weasyprint.layout import inline
+from weasyprint.layout import block, inline
 from weasyprint.text import line_break
 
 _split = line_break.split_first_line
+_lines = block._linebox_layout
 _LEAST = 0.28  # ems; a text whose characters are narrower on average is not tried
 
 
 def mend() -> None:
     inline.split_first_line = _split_first_line
+    block._linebox_layout = _linebox_layout
 
 
 def _split_first_line(
@@ -32,3 +37,22 @@ def _split_first_line(
     if without[2] is not None or without[3] > max_width:
         return found
     return _split(text, style, context, None, justification_spacing, is_line_start, minimum)
+
+
+def _linebox_layout(context, box, index, child, new_children, *rest):
+    """block._linebox_layout, with no note left behind by the last line that it placed."""
+    found = _lines(context, box, index, child, new_children, *rest)
+    abort, _, _, _, new_footnotes, _ = found
+    if not abort and new_children and context.footnotes:
+        called = [d.footnote for d in new_children[-1].descendants() if d.footnote in context.footnotes]
+        for footnote in called:
+            context.layout_footnote(footnote)
+            context.report_footnote(footnote)
+            new_footnotes.append(footnote)
+    context.reported_footnotes.sort(key=_place)  # those that move on together keep their order
+    return found
+
+
+def _place(footnote) -> int:
+    """The number of a note: prepare.py gives it the id `fn-N`."""
+    return int(footnote.element.get("id").rpartition("-")[2])
