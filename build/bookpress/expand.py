@@ -202,6 +202,11 @@ def expand(source: Source, config: Config, facts: Facts) -> tuple[Expanded, list
     if not config.features.templating or not re.search(r"\[\[|\[%|\[#", source.text):
         return plain, []
     text, pieces = protect(source.text)
+    for tag in re.finditer(r"\[\[.*?\]\]|\[%.*?%\]", text, re.DOTALL):
+        if _CODE in tag[0]:
+            line = source.first_line + text.count("\n", 0, tag.start())
+            message, hint = "backticks inside a template tag are a code span", "put the code span outside of the tag"
+            return plain, [Problem(source.path, line, 1, "TPL001", message, hint)]
     context = _Context(source, config, facts)
     facts.touched.clear()
     try:

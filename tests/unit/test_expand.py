@@ -121,6 +121,11 @@ def test_mistakes_name_their_line(book, text, code, line, words):
     assert expanded.text == text  # the author sees what was written, not half a page
 
 
+def test_a_code_span_inside_a_tag_is_refused_not_printed_as_something_else(book):
+    _, problems = book("One.\n\nTwo [[ \"`tick`\" ]].")
+    assert [(p.code, p.line) for p in problems] == [("TPL001", 3)]
+
+
 def test_protect_keeps_line_count():
     text = "a `b` c\n```x\ny\n```\nz"
     assert protect(text)[0].count("\n") == text.count("\n")
