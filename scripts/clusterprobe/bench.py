@@ -317,7 +317,7 @@ class CollectiveBench:
             names = [f"rank {rank}@{self.hosts[rank]}" if level == "rank" else self.hosts[rank] for rank in members]
             self.cells = pair_report(self.report, level, names, rates, rows, alone, run.bytes, len(turns))
 
-    def _verdict(self, old: Any, sizes_named: bool, transport: Tuple[int, str]) -> Tuple[int, str]:
+    def _verdict(self, old: Any, sizes_named: bool, transport: Tuple[int, str] = (OK, "")) -> Tuple[int, str]:
         if not self.session.rank0:
             return OK, ""
         report, args = self.report, self.args

@@ -15,7 +15,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from clusterprobe.bench_clock import ClockOffset
 from clusterprobe.bench_exchange import BenchExchange
-from clusterprobe.case_ring import MOST_SETS, CaseRing
+from clusterprobe.case_ring import MOST_RING_SETS, CaseRing
 from clusterprobe.collective_cases import POINT_TO_POINT
 from clusterprobe.deadline import StagePlace
 from clusterprobe.stats import median_interval, summary_of
@@ -42,7 +42,7 @@ class Effort:
 
     def calls(self, mode: str) -> int:
         """Calls between two uses of the same buffers that a row can have."""
-        return self.unit if mode == "graph" else MOST_SETS
+        return self.unit if mode == "graph" else MOST_RING_SETS
 
     @property
     def unit(self) -> int:

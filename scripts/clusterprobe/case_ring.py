@@ -10,7 +10,7 @@ from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 from clusterprobe.collective_cases import CollectiveCase
 
-MOST_SETS = 64
+MOST_RING_SETS = 64
 
 
 def buffer_sets(wanted: Optional[int], size: int, cache: Optional[int], calls: int) -> int:
@@ -20,7 +20,7 @@ def buffer_sets(wanted: Optional[int], size: int, cache: Optional[int], calls: i
     """
     if wanted is None:
         wanted = -(-2 * cache // max(1, size)) if cache else 1
-    return max(1, min(wanted, MOST_SETS, calls))
+    return max(1, min(wanted, MOST_RING_SETS, calls))
 
 
 class CaseRing:

@@ -23,7 +23,7 @@ L2 = 60 << 20
     (3, 1 << 20, None, 64, 3), (1, 8, L2, 64, 1), (5, 4 << 30, L2, 64, 5), (1000, 8, L2, 64, 64)])
 def test_sets_fill_twice_the_cache(wanted, size, cache, calls, sets):
     assert case_ring.buffer_sets(wanted, size, cache, calls) == sets
-    if cache and wanted is None and 1 < sets < min(case_ring.MOST_SETS, calls):
+    if cache and wanted is None and 1 < sets < min(case_ring.MOST_RING_SETS, calls):
         assert sets * size >= 2 * cache > (sets - 1) * size
 
 
