@@ -37,7 +37,7 @@ PASSES = {
     "large": ("stream", CORE, LARGE, "1M", "float32", "otOTot"),
     "block": ("block", SOME, SIZES, "16", "float32", "ot"),
     "graph": ("graph", SOME, SIZES, "16", "float32", "otn"),
-    "types": ("stream", ("all_reduce",), "64K,4M,64M,1G", "64K", "bfloat16,float16,float64,int8,int32", "ot"),
+    "types": ("stream", ("all_reduce",), "64K,1M,16M,256M", "64K", "bfloat16,float16,float64,int8,int32", "ot"),
 }
 NCCL_TYPES = {"float32": "float", "bfloat16": "bfloat16", "float16": "half", "float64": "double", "int8": "int8",
               "int32": "int32"}
