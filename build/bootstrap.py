@@ -40,8 +40,10 @@ DEBIAN = {
         "fio",  # fences of the storage chapter
         "gdb",
         "iproute2",
+        "iputils-ping",  # fences of network debugging: MTU probes, and nft for planted packet loss
         "mariadb-server",
         "munge",
+        "nftables",
         "npm",
         "openmpi-bin",
         "poppler-utils",
