@@ -221,6 +221,14 @@ def test_runs_the_checks_when_nothing_says_green(book, hub, monkeypatch, capsys)
     assert on_server(hub, TAG)
 
 
+def test_bytes_that_the_tag_does_not_vouch_for(book, hub, capsys):
+    """Another zlib, another font: said, not refused, since the server has no such version yet."""
+    git(book, "tag", "--delete", TAG)
+    git(book, "tag", "--annotate", "--message", f"Small\n\nSHA256SUMS has the SHA-256 {'0' * 64}", TAG)
+    assert main(["publish", "--book", str(book)]) == 0
+    assert "SHA256SUMS:0:0 REL012 warning: v7.0.0 vouches for other bytes" in capsys.readouterr().err
+
+
 def test_file_over_budget_and_bad_card_are_refused(book, hub, capsys):
     """Checked on this machine: both before a request is made."""
     text = (book / "book.toml").read_text()
