@@ -20,7 +20,7 @@ class Fault:
     """What goes wrong. `route` is a pattern over "METHOD /path"; `times` how often, -1 for ever."""
 
     route: str
-    kind: str = "status"  # status lost cut stall drip forge
+    kind: str = "status"  # status mute lost cut short stall drip forge
     status: int = 500
     headers: Mapping[str, str] = field(default_factory=dict)
     times: int = 1
@@ -113,8 +113,9 @@ class Plumbing(BaseHTTPRequestHandler):
             if self.fault and self.fault.kind == "stall":
                 self.server.hub.stop.wait(self.fault.seconds)
                 raise Cut
-            if self.fault and self.fault.kind == "status":
-                return self.answer(self.fault.status, {"error": "injected"}, self.fault.headers)
+            if self.fault and self.fault.kind in ("status", "mute"):
+                words = {"error": "injected"} if self.fault.kind == "status" else b""
+                return self.answer(self.fault.status, words, self.fault.headers)
             if self.role() == "wrong":
                 return self.error(401, "Invalid credentials in Authorization header")
             for pattern, method in self.routes:
