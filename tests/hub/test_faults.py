@@ -63,7 +63,7 @@ CASES = {
     "upload: cut once": Case((fault(r"PUT /_lfs/", "cut"),), 0, True),
     "upload: 500 for ever": Case((fault(r"PUT /_lfs/", times=-1),), 4, False, "committing", None, 0),
     "upload: 403": Case((fault(r"PUT /_lfs/", status=403, times=-1),), 2, False, "status 403", None, 0),
-    "upload: 400 with its address": Case((fault(r"PUT /_lfs/", "mute", status=400, times=-1),), 1, False, "HUB004", None, 0),
+    "upload: 413 with its address": Case((fault(r"PUT /_lfs/", "mute", status=413, times=-1),), 1, False, "HUB004", None, 0),
     "hash on the server wrong": Case((fault(TREE + ".{40}", "forge", times=-1),), 1, False, "HUB003", (), 1),
     "list cut once": Case((fault(TREE, "cut"),), 0, True, "", (1.0,)),
     "download forged": Case((fault(r"GET /_lfs/", "forge", times=-1),), 1, False, "HUB003", (), 1),

@@ -12,6 +12,7 @@ from loopback import LARGE, READ, WRITE, Fault
 from releasebook import NEXT, PRESS, commit_all, git, press
 
 from bookpress.__main__ import main
+from bookpress.release import hub as hub_module
 from bookpress.release import publish
 from bookpress.release.hub import Hub
 from bookpress.release.publish import Order
@@ -270,6 +271,17 @@ def test_card_the_hub_refuses(hub, made, waits):
     assert [p.code for p in problems] == ["HUB004"]
     assert "must be one of" in problems[0].message
     assert changing(hub) == []
+
+
+def test_a_refused_upload_shows_no_signature(hub, made, waits):
+    """The whole message, as --json has it: the client quotes the address with its signature."""
+    hub.store.create("dataset", "alice/book", private=False)
+    hub.faults = [Fault(r"PUT /_lfs/", "mute", 413, times=-1)]
+    (problem,) = send(hub, made)[1]
+    assert problem.code == "HUB004"
+    assert "/_lfs/" in problem.message
+    assert "secret-" not in problem.message
+    assert hub_module._bare(f"token {WRITE} at https://h.example/a?token={WRITE}") == "token hf_… at https://h.example/a?…"
 
 
 def test_xet_stays_on_where_the_server_has_it(tmp_path):
