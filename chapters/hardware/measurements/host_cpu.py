@@ -1,6 +1,10 @@
 """What a host CPU gives a training process: bandwidth, switches, threads, quotas, a starved launch thread.
 
-    python3 host_cpu.py --out host_cpu.json        (4 to 15 minutes; needs torch, numpy; root for the quota part)
+    python3 chapters/hardware/measurements/host_cpu.py --append
+
+This goes on from the record beside this script, writes it, and draws the figure again; the next build of the book
+prints the new numbers. It takes about 5 minutes on an idle machine of 2 cores and never longer than 18. Needs torch,
+numpy, root for the quota part, and matplotlib 3.10.7 (in another Python: --draw-with PYTHON).
 
 Every comparison is interleaved: one round runs each case once, rounds repeat, and the record keeps every value.
 A run begins when the machine is idle and notes what share of it other processes used meanwhile; runs above QUIET
@@ -24,11 +28,14 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 MIB = 1 << 20
-PASSES = 60
+BURSTS = 60
+PASSES = 20
 ARRAY_MIB = 256  # far above the last-level cache
 LAUNCH_EVERY_S = 0.001
 QUIET = 0.10  # of the machine: runs beside more foreign work are recorded and not used
-LIMIT_S = 120  # for each group of cases
+LIMIT_S = 200  # for each group of cases
+RECORD = Path(__file__).resolve().with_suffix(".json")
+DRAW = RECORD.parents[1] / "figures/src/host_cpu_crowd.py"
 
 
 def busy_s() -> float:
@@ -87,8 +94,8 @@ def wait_for_quiet(end: float) -> bool:
 # --- memory bandwidth ---
 
 
-def bandwidth(kernel: str) -> list[float]:
-    """GB/s of single passes by one process; as with STREAM, the best of many counts."""
+def bandwidth(kernel: str) -> float:
+    """GB/s of one thread; as with STREAM, the best of a window's passes counts, reads and writes added."""
     import numpy as np
 
     n = ARRAY_MIB * MIB // 8
@@ -99,7 +106,7 @@ def bandwidth(kernel: str) -> list[float]:
         begin = time.perf_counter()
         work()
         found.append(round(moved * n * 8 / (time.perf_counter() - begin) / 1e9, 2))
-    return found
+    return max(found)
 
 
 # --- context switches ---
@@ -273,7 +280,7 @@ def machine() -> dict:
     return {
         "lscpu": {k: fields.get(k, "").strip() for k in keys}, "cpus": len(os.sched_getaffinity(0)),
         "kernel": platform.release(), "python": platform.python_version(), "torch": torch.__version__,
-        "numpy": numpy.__version__, "load_before": os.getloadavg(),
+        "numpy": numpy.__version__,
     }
 
 
@@ -292,36 +299,68 @@ def summary(record: dict) -> dict:
     medians = {part: {case: middle(v) for case, v in cases.items()} for part, cases in parts.items()}
     return medians | {
         "switch_us": {case: min(v) for case, v in record["switch_us"].items()},
-        "bandwidth_gb_per_s": {kernel: max(v) for kernel, v in record["bandwidth_gb_per_s"].items()},
+        "bandwidth_gb_per_s": {
+            kernel: max((r["value"] for r in quiet(runs)), default=None)
+            for kernel, runs in record["bandwidth_gb_per_s"].items()
+        },
     }
+
+
+def can_draw(python: str) -> bool:
+    said = subprocess.run([python, "-c", "import matplotlib, yaml"], capture_output=True, check=False)
+    return said.returncode == 0
+
+
+def measure(old: dict, n: int) -> dict:
+    """All groups, going on from the runs of `old`."""
+    groups = {
+        "bandwidth_gb_per_s": lambda b: rounds(["read", "copy"], n, bandwidth, b),
+        "crowd": lambda b: rounds([0, 1, 2, 4, 8, 16, 32], n, crowd, b),
+        "quota": lambda b: quota(n, b) if os.geteuid() == 0 else b,
+        "threads_two_processes": lambda b: rounds([1, 2, 4, 8], n, lambda t: matmuls(2, t), b),
+        "threads_one_process": lambda b: rounds([1, 2, 4, 8], n, lambda t: matmuls(1, t), b),
+    }
+    begin, load = time.time(), os.getloadavg()
+    before = old.get("switch_us", {})
+    record = {
+        "schema": 2, "date": datetime.date.today().isoformat(),
+        "command": "python3 chapters/hardware/measurements/host_cpu.py --append",
+        "machine": machine(), "repeats": n, "array_mib": ARRAY_MIB, "quiet_share": QUIET,
+        "switch_us": {
+            c: before.get(c, []) + [switch_us(c == "same core") for _ in range(BURSTS)]
+            for c in ("same core", "two cores")
+        },
+        **{name: run(old.get(name)) for name, run in groups.items()},
+    }
+    this = {
+        "date": record["date"], "nice": os.nice(0), "load_before": round(load[0], 2),
+        "load_after": round(os.getloadavg()[0], 2), "seconds": round(time.time() - begin),
+    }
+    record["passes"], record["notes"] = [*old.get("passes", []), this], old.get("notes", [])
+    return record | {"summary": summary(record)}
 
 
 def main() -> int:
     ask = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    ask.add_argument("--out", type=Path, required=True)
+    ask.add_argument("--out", type=Path, default=RECORD, help="default: the record beside this script")
     ask.add_argument("--repeats", type=int, default=5)
-    ask.add_argument("--append", action="store_true", help="go on from the runs that FILE holds")
+    ask.add_argument("--append", action="store_true", help="go on from the runs that the record holds")
+    ask.add_argument("--draw-with", default=sys.executable, metavar="PYTHON", help="a Python that has matplotlib")
     given = ask.parse_args()
-    begin, n = time.time(), given.repeats
-    old = json.loads(given.out.read_text()) if given.append else {}
-    groups = {
-        "crowd": lambda b: rounds([0, 1, 2, 4, 8, 16, 32], n, crowd, b),
-        "quota": lambda b: quota(n, b) if os.geteuid() == 0 else None,
-        "threads_two_processes": lambda b: rounds([1, 2, 4, 8], n, lambda t: matmuls(2, t), b),
-        "threads_one_process": lambda b: rounds([1, 2, 4, 8], n, lambda t: matmuls(1, t), b),
-    }
-    record = {
-        "schema": 1, "date": datetime.date.today().isoformat(), "command": "python3 host_cpu.py --out host_cpu.json",
-        "machine": machine(), "repeats": n, "array_mib": ARRAY_MIB, "quiet_share": QUIET,
-        "bandwidth_gb_per_s": {kernel: bandwidth(kernel) for kernel in ("read", "copy")},
-        "switch_us": {c: [switch_us(c == "same core") for _ in range(PASSES)] for c in ("same core", "two cores")},
-        **{name: run(old.get(name)) for name, run in groups.items()},
-    }
-    record["summary"] = summary(record)
-    record["seconds"] = round(time.time() - begin)
-    record["load_after"] = os.getloadavg()
+    if given.append and not given.out.is_file():
+        ask.error(f"{given.out}: no such record to go on from")
+    draws = given.out.resolve() == RECORD
+    if draws and not can_draw(given.draw_with):  # said before the minutes are spent
+        ask.error(f"{given.draw_with} has no matplotlib or no yaml, and the figure must follow the record: --draw-with")
+    record = measure(json.loads(given.out.read_text()) if given.append else {}, given.repeats)
     given.out.write_text(json.dumps(record, indent=1) + "\n")
-    print(f"{given.out}: {record['seconds']} s")
+    print(f"{given.out}: {record['passes'][-1]['seconds']} s")
+    for part, cases in record["summary"].items():
+        missing = [case for case, value in cases.items() if value is None]
+        if missing:
+            print(f"no quiet run: {part}, {', '.join(missing)}")
+    if draws:
+        subprocess.run([given.draw_with, DRAW], check=True)
     return 0
 
 
