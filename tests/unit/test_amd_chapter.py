@@ -133,7 +133,8 @@ def test_facts_run_here():
 @pytest.mark.parametrize(("device", "built", "fits"), [
     ("gfx942:sramecc+:xnack-", "gfx942", True), ("gfx90a:sramecc+:xnack-", "gfx942", False),
     ("gfx942:sramecc+:xnack-", "gfx942:xnack-", True), ("gfx942:sramecc+:xnack-", "gfx942:xnack+", False),
-    ("gfx950", "gfx9", False),
+    ("gfx950", "gfx9", False), ("gfx942:sramecc+:xnack-", "gfx9-4-generic", True),
+    ("gfx90a:sramecc+:xnack-", "gfx9-4-generic", False), ("gfx90a:xnack-", "amdgcnspirv", True),
 ])  # fmt: skip
 def test_code_object_fits(device, built, fits):
     assert module(TOOLS / "arch.py").fits(device, built) is fits
