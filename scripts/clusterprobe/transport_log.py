@@ -17,7 +17,7 @@ COUNT_LINE = re.compile(r"(\d+) coll channels, (\d+) collnet channels, (\d+) nvl
 CHOICE_LINE = re.compile(r"(\w+): (\d+) Bytes -> Algo (\w+) proto (\w+) channel\{Lo\.\.Hi\}=\{(\d+)\.\.(\d+)\}")
 NETWORK_LINE = re.compile(r"(?:Using network|Assigned NET plugin) (.+?)(?: to comm)?$")
 DEVICE_LINE = re.compile(r"NET/(\w+)\s?: Using (\[\d+\].+)$")
-VERSION_LINE = re.compile(r"(?:NCCL|RCCL) version (\S+)")
+VERSION_LINE = re.compile(r"(?:NCCL|RCCL) version(?: :)? (\S+)")
 SET_LINE = re.compile(r"(NCCL_\w+) set by environment to (.+?)\.?$")
 ABSENT_LINE = re.compile(r"NET/(\w+)\s?: No device found")
 NVLS_LINE = re.compile(r"NVLS multicast support is (not )?available")
