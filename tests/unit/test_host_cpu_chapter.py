@@ -147,6 +147,23 @@ def test_medians_of_the_record_are_those_of_its_quiet_runs():
     assert RECORD["summary"]["crowd"]["16"]["late_p99_us"] == round(statistics.median(quiet), 3)
 
 
+def test_text_says_of_crowds_what_the_record_holds():
+    crowd = RECORD["summary"]["crowd"]
+    assert 0.75 < crowd["16"]["slices_per_s"] / crowd["2"]["slices_per_s"] < 1.25  # "add nothing", "stays flat"
+    assert crowd["16"]["late_p99_us"] > 5 * crowd["0"]["late_p99_us"]  # "grows many times over"
+    assert crowd["16"]["late_p50_us"] < 1000  # "the switches themselves are cheap"
+    assert "nice -15" in " ".join(RECORD["notes"])
+
+
+def test_record_goes_on_and_leaves_busy_runs_out_of_medians():
+    module = load(HARDWARE / "measurements/host_cpu.py")
+    runs = [{"value": v, "foreign_share": s} for v, s in ((10.0, 0.0), (12.0, 0.1), (90.0, 0.5))]
+    empty = {k: {} for k in ("crowd", "threads_one_process", "threads_two_processes", "switch_us")}
+    record = {**empty, "quota": None, "bandwidth_gb_per_s": {"read": runs, "copy": runs[2:]}}
+    assert module.summary(record)["bandwidth_gb_per_s"] == {"read": 12.0, "copy": None}
+    assert module.rounds([1], 2, lambda case: pytest.fail("enough runs were there"), {"1": runs})["1"] == runs
+
+
 def test_virtual_machine_shows_what_the_text_says():
     views = (HARDWARE / "measurements/host-vm/cpu-views.txt").read_text()
     blocks = re.split(r"^# limit: ", views, flags=re.M)[1:]

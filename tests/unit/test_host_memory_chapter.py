@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import yaml
 
 BOOK = Path(__file__).resolve().parents[2]
 HARDWARE = BOOK / "chapters/hardware"
@@ -38,6 +39,20 @@ def test_worked_sum_and_the_resume_that_breaks_it():
     assert 8 * 141 == 1128
     assert "515 GB" in TEXT
     assert "1,120 GB" in TEXT
+
+
+def test_offload_estimates():
+    assert round(6805e6 * 1.5 * 16 / 2**30, 1) == 152.1  # what the estimator printed for 6805M parameters
+    assert round(6805e6 * 1.5 * 18 / 2**30, 1) == 171.1
+    assert round(6.74e9 * 24 / 1e9) == 162
+    assert "6.74 × 10⁹ × 24 = 162 GB" in TEXT
+
+
+def test_text_quotes_the_filed_range_of_memory():
+    hosts = yaml.safe_load((BOOK / "data/hosts.yaml").read_text())
+    ratios = [n["host_per_accelerator_memory"]["value"] for k, n in hosts.items() if k.startswith("node_")]
+    assert f"filed nodes have {min(ratios)} to {max(ratios)}." in TEXT
+    assert f"from {min(ratios)} of the accelerators' memory (an MI325X node with 1.5 TB) to {max(ratios)}" in TEXT
 
 
 def test_shared_memory_formula():
