@@ -81,7 +81,7 @@ def test_accelerator_memory_agrees_with_the_accelerators_file(hosts):
 def test_bandwidth_is_channels_times_rate(hosts):
     for name, cpu in hosts.items():
         if name.startswith("cpu_") and "channels" in cpu:
-            peak = value(cpu["channels"]) * value(cpu["mt_per_s"]) * cpu["channel_bytes"] / 1000
+            peak = value(cpu["channels"]) * value(cpu["mt_per_s"]) * value(cpu["channel_bytes"]) / 1000
             assert value(cpu["gb_per_s"]) == pytest.approx(peak), name
 
 
