@@ -86,6 +86,20 @@ def test_wrong_data_is_what_the_note_says():
     assert "send_recv 16 MiB" in record["note"]
 
 
+@pytest.mark.parametrize("name", ["all_reduce_h200_nccl_memory", "all_reduce_h200_nccl_memory_again"])
+def test_nccls_memory_holds_right_data_since(name):
+    rows = load(name)["results"]
+    assert ("send_recv", 16 << 20) in {(row["op"], row["bytes"]) for row in rows}
+    assert len(rows) == 12
+    assert all(row["status"] == "ok" and row["wrong"] == 0 and row["checked"] >= 16 for row in rows)
+
+
+def test_types_were_measured_by_both_sides():
+    rows = [row for row in load("nccl_pair_summary")["rows"] if row["pass"] == "types"]
+    assert len({(row["dtype"], row["bytes"]) for row in rows}) == len(rows) == 5 * 4
+    assert load("nccl_pair_compare")["later"]["passes"] == ["block", "types"]
+
+
 def test_every_prediction_has_an_outcome():
     predictions = load("nccl_pair_predictions")["predictions"]
     assert len(predictions) == 20
@@ -94,20 +108,26 @@ def test_every_prediction_has_an_outcome():
 
 
 def test_every_case_on_two_gpus_ended_as_wanted():
-    cases = {case["case"]: case for case in load("all_reduce_h200_pair")["cases"]}
+    record = load("all_reduce_h200_pair")
+    cases = {case["case"]: case for case in record["cases"]}
     assert len(cases) == 26
-    assert {name for name, case in cases.items() if not case["ok"]} == {"every type and reduce op", "every type moved"}
-    fnuz = cases["every type and reduce op"]["summary"]["wrong_rows"]
+    assert all(case["ok"] for case in cases.values())
+    assert record["later"]["cases"] == [case["case"] for case in record["before"]]
+    before = {case["case"]: case for case in record["before"]}
+    assert {name for name, case in before.items() if not case["ok"]} == {"every type and reduce op", "every type moved"}
+    fnuz = before["every type and reduce op"]["summary"]["wrong_rows"]
     assert len(fnuz) == 4
     assert all("fnuz" in text for text in fnuz), "these rows are refused since, see test_bench_buffers.py"
-    assert "start of coalescing" in cases["every type moved"]["summary"]["reason"]
+    refused = cases["every type and reduce op"]["summary"]["reasons"]
+    assert {text.split()[1] for text in refused if "NCCL has no fnuz types" in text} == {"float8_e4m3fnuz", "float8_e5m2fnuz"}
+    assert "start of coalescing" in before["every type moved"]["summary"]["reason"]
     assert all("Traceback" not in case["stderr"] for case in cases.values())
     for name in ("stopped rank", "killed rank"):
         assert cases[name]["seconds"] < 2 * 12
 
 
 @pytest.mark.parametrize("name", ["all_reduce_h200_pairs", "all_reduce_h200_late", "all_reduce_h200_collectives", "gpu_test_h200_pair",
-                                  "mamf_h200_pair"])
+                                  "mamf_h200_pair", "all_reduce_h200_nccl_memory", "all_reduce_h200_nccl_memory_again"])
 def test_reports_of_the_pair_keep_the_schema(name, valid_report):
     report = valid_report(HERE / f"{name}.json")
     assert report["rc"] == 0

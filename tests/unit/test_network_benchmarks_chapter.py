@@ -90,9 +90,13 @@ def test_what_the_text_says_of_two_gpus(pair):
     hundred = pair["curves"]["protocols: default"]["points"][-1][2] / pair["curves"]["transports: socket"]["points"][-1][2]
     assert 90 < hundred < 115  # "up to a hundredfold"
     top = [row for row in pair["rows"] if (row["pass"], row["op"], row["place"], row["dtype"], row["bytes"]) ==
-           ("block", "all_reduce", "in", "float32", 1 << 32)]
-    assert round(top[0]["theirs_busbw"]) == 346 and round(top[0]["ours_busbw"]) == 342
-    assert round(100 * 346 / 450) == 77
+           ("large", "all_reduce", "in", "float32", 1 << 32)]
+    assert round(top[0]["theirs_busbw"]) == 345
+    assert round(top[0]["ours_busbw"]) == 344
+    types = [entry for entry in pair["by_size"] if entry["pass"] == "types"]
+    assert [(entry["bytes"], entry["rows"]) for entry in types] == [(1 << 16, 5), (1 << 20, 5), (1 << 24, 5), (1 << 28, 5)]
+    floats = {entry["bytes"]: entry for entry in pair["by_size"] if entry["pass"] == "stream"}
+    assert all(abs(entry["median"] - floats[entry["bytes"]]["median"]) < 0.1 for entry in types)  # "changes nothing"
 
 
 def test_the_kernels_name_and_the_log_disagree(pair):
