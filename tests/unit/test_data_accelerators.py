@@ -151,6 +151,37 @@ def test_printed_peaks_follow_from_clock_and_units(records):
     assert number(h100["peak"]["bf16_at_maximum_clock"]) == pytest.approx(boost, abs=0.1)
 
 
+def test_rates_that_no_vendor_page_gave_follow_from_units_and_clocks(records):
+    for name, dtype, units, lanes, ghz in (
+        ("nvidia_h200_sxm", "fp64", 132 * 4, 32, 1.98),
+        ("nvidia_h200_sxm", "fp32", 132, 128, 1.98),
+        ("nvidia_b200_sxm", "fp64", 148 * 4, 16, 1.965),
+    ):
+        rate = 2 * units * lanes * ghz / 1000
+        assert number(records[name]["dense_tflops"][dtype]) == round(rate), (name, dtype)
+    for name in ("amd_mi350x", "amd_mi355x"):
+        rate = (
+            16384
+            * number(records[name]["compute_units"])
+            * number(records[name]["clock_max_mhz"])
+            / 1e6
+        )
+        assert number(records[name]["dense_tflops"]["fp4"]) == pytest.approx(rate, abs=0.51), name
+    card = records["amd_mi250x"]
+    keys = ("clock_max_mhz", "flop_per_clock_per_unit", "compute_units")
+    clock, flop, units = (number(card[k]) for k in keys)
+    assert number(card["dense_tflops"]["bf16"]) == pytest.approx(
+        clock * flop * units / 1e6, abs=0.51
+    )
+    assert number(card["dense_tflops"]["bf16_per_device"]) == pytest.approx(
+        clock * flop * units / 2e6, abs=0.051
+    )
+    b200 = records["nvidia_b200_sxm"]
+    assert number(b200["memory_bus_bits"]) == pytest.approx(
+        7672.32e3 * 8 / (2 * number(b200["memory_clock_mhz"]))
+    )
+
+
 def test_memory_in_mib_gib_and_gb_are_the_same_bytes(records):
     seen = 0
     for name, record in records.items():
@@ -256,9 +287,7 @@ def test_worked_examples(chapter, measured):
     assert f"989 TFLOPS / 4.8 TB/s = {round(989 / 4.8)} FLOP/byte" in chapter
     copy = measured["device_memory"]["rates"]["copy"]["tb_per_s"]
     assert f"instead of printed ones it is {steady / copy:.0f}." in chapter
-    assert (
-        f"{100 * burst / 989:.0f}% and {100 * steady / 989:.0f}% of the printed peak" in chapter
-    )
+    assert f"{100 * burst / 989:.0f}% and {100 * steady / 989:.0f}% of the printed peak" in chapter
     assert f"they differ by {100 * (1 - steady / burst):.0f}% in bf16" in chapter
     mfu = 0.45 * 989
     assert f"is {mfu:.0f} TFLOPS, which is {100 * mfu / steady:.0f}% of what the card" in chapter
@@ -272,7 +301,9 @@ def test_worked_examples(chapter, measured):
     assert f"or {100 * normal['tflops'] / bound:.0f}% of that" in chapter
     record = json.loads((MEASUREMENTS / "accelerators.gpu.json").read_text())
     read = record["fences"]["thresholds"]["output"]
-    now, margin = (int(re.search(rf"GPU {k} Temp +: (\d+) C", read)[1]) for k in ("Current", "T.Limit"))
+    now, margin = (
+        int(re.search(rf"GPU {k} Temp +: (\d+) C", read)[1]) for k in ("Current", "T.Limit")
+    )
     assert f"limit is {now} + {margin} = {now + margin} °C" in chapter
 
 
@@ -285,7 +316,10 @@ def test_what_units_and_clocks_explain_of_gb200_over_b200(chapter, records):
     watts = [number(records[k]["power_w"]) / number(records[k]["dense_tflops"]["bf16"])
              for k in ("nvidia_a100_sxm", "nvidia_h100_sxm", "nvidia_b200_sxm", "amd_mi355x")]  # fmt: skip
     a100, h100, b200, mi355x = (f"{w:.2f}" for w in watts)
-    assert f"{a100} W for each printed bf16 TFLOPS of an A100 SXM, {h100} for an H100, {b200} for a" in chapter
+    assert (
+        f"{a100} W for each printed bf16 TFLOPS of an A100 SXM, {h100} for an H100, {b200} for a"
+        in chapter
+    )
     assert f"B200 and {mi355x} for an MI355X." in chapter
 
 
