@@ -160,7 +160,7 @@ def test_named_data_types_are_the_tools() -> None:
     assert set(re.findall(r"`(\w+)`", names)) == {one.name for one in MATMUL_DTYPES}
 
 
-@pytest.mark.parametrize("script", ["matmul_run", "matmul_screen"])
+@pytest.mark.parametrize("script", ["matmul_run", "matmul_screen", "matmul_waves"])
 def test_figure_is_drawn_from_its_inputs(script: str, monkeypatch) -> None:
     folder = CHAPTER.parent / "figures/src"
     monkeypatch.syspath_prepend(str(folder))
@@ -170,6 +170,56 @@ def test_figure_is_drawn_from_its_inputs(script: str, monkeypatch) -> None:
     svg = (CHAPTER.parent / name).read_text(encoding="utf-8")
     assert f"<!-- inputs {want} -->" in svg, f"run figures/src/{script}.py again"
     assert "<text" not in svg  # outlines: the same in PDF, EPUB and web
+
+
+def gpu_output(name: str) -> str:
+    return record("accelerator-benchmarks.gpu.json")["fences"][name]["output"]
+
+
+def test_layers_of_the_model_against_the_ceiling_of_the_same_card() -> None:
+    ceiling = float(re.search(r"bf16 sustained ([\d.]+)", gpu_output("mamf"))[1])
+    layers = [float(x) for x in re.findall(r"^final +\S+ +([\d.]+)", gpu_output("model"), re.M)]
+    assert (round(ceiling), len(layers)) == (699, 5)
+    assert [round(100 * f(layers) / ceiling) for f in (min, max)] == [95, 98]
+    card = r"132 units, (\S+)"
+    assert re.search(card, gpu_output("mamf"))[1] == re.search(card, gpu_output("model"))[1]
+    assert "five layers reach 95 to 98% of it" in TEXT
+
+
+def test_what_the_recorded_timing_says() -> None:
+    rates = dict(re.findall(r"^\w+: (.+?) +\d+ us +(\d+) TFLOPS", gpu_output("timing"), re.M))
+    assert int(rates["no wait"]) / 989 == pytest.approx(6.6, abs=0.1)  # six times the peak
+    assert round(100 * (int(rates["zeros"]) / int(rates["events"]) - 1)) == 5
+
+
+def test_ways_of_timing_agree_where_the_text_says_so() -> None:
+    large = record("h200_timing.json")["mistakes"]["shapes"]["4096"]
+    right = [v["us"] for k, v in large.items() if "no wait" not in k and "wait after" not in k]
+    assert max(right) / min(right) < 1.01
+
+
+def test_normal_share_of_the_peak_by_data_type() -> None:
+    shares = dict(re.findall(r"^(\w+) sustained .*?\(([\d.]+)% of", gpu_output("dtypes"), re.M))
+    assert round(float(shares.pop("int8"))) == 46
+    assert {round(float(share)) for share in shares.values()} == {68, 73}
+    assert "68 to 73% of the peak sustained" in TEXT
+
+
+def test_measured_steps_behind_full_waves() -> None:
+    rates = {int(n): row["tflops"] for n, row in record("h200_timing.json")["waves"]["n"].items()}
+    lost = [1 - rates[n + 128] / rates[n] for n in (1536, 3072, 4608, 6144, 7680)]
+    assert lost[3] < 0 and max(lost) == pytest.approx(0.07, abs=0.002)
+    assert min(rates, key=rates.get) == 2432
+    dips = sorted(range(896, 9216, 128), key=lambda n: 2 * rates[n] - rates[n - 128] - rates[n + 128])
+    assert dips[:2] == [2432, 5120]  # the deepest between their neighbors
+
+
+def test_only_mx_and_nvfp4_were_refused_by_the_card() -> None:
+    ways = record("h200_timing.json")["scaled"]["ways"]
+    refused = {name: way["refused"] for name, way in ways.items() if "refused" in way}
+    assert refused.pop("fp8, blocks 1 x 128 on both").startswith("scale_b must have shape")
+    assert len(refused) == 2
+    assert all("CUBLAS_STATUS_NOT_SUPPORTED" in reason for reason in refused.values())
 
 
 def test_two_states_behind_the_estimate_of_power_caps() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -74,3 +75,28 @@ def test_prefix_and_exact_interface_names() -> None:
 def test_tool_in_the_fixture_is_the_books_own() -> None:
     for name in ("torch-distributed-gpu-test.py", "clusterprobe"):
         assert (FIXTURES / name).resolve() == (ROOT / "scripts" / name).resolve()
+
+
+def test_numbers_of_two_pairs_of_gpus() -> None:
+    records = ROOT / "chapters/debugging/measurements/gpu-test.gpu.json"
+    here = json.loads(records.read_text(encoding="utf-8"))["fences"]["node"]["output"]
+    other = json.loads(
+        (ROOT / "chapters/hardware/measurements/gpu_test_h200_pair.json").read_text("utf-8")
+    )
+    seconds = float(re.search(r"([\d.]+) ms median", here)[1]) / 1e3
+    assert f"{seconds * 1e3:.2f} ms are {2 * 4096**3 / seconds / 1e12:.0f} TFLOPS" in TEXT
+    median = [
+        round(float(re.search(r"inside nodes ([\d.]+) GB/s", text)[1]))
+        for text in (here, other["stages"][8]["detail"])
+    ]
+    assert "this pair had {} GB/s, another pair of the same kind {}".format(*median) in TEXT
+
+
+def test_who_is_called_slow() -> None:
+    from clusterprobe.gpu_test import MATMUL_SIDE
+    from clusterprobe.gpu_test_judges import RANK_ODD_RATIO
+    from clusterprobe.ring_links import SLOW_LINK_RATIO
+
+    assert (MATMUL_SIDE["device"], RANK_ODD_RATIO, SLOW_LINK_RATIO) == (4096, 1.5, 2.0)
+    assert "takes 1.5 times the median gets a warning" in TEXT
+    assert "A link below half of the median is named" in TEXT
