@@ -125,3 +125,12 @@ def test_figure_was_drawn_from_this_record(monkeypatch):
     module = load(HARDWARE / "figures/src/host_memory_cow.py")
     want = module.p.inputs_hash("host_memory_cow", module.FACTS, module.FILES)
     assert f"<!-- inputs {want} -->" in (HARDWARE / "figures/host-memory-cow.svg").read_text()[:600]
+
+
+def test_what_is_said_of_the_pinned_block_is_in_its_record():
+    record = json.loads((HARDWARE / "measurements/host-memory.gpu.json").read_text())
+    shown = record["fences"]["pinned"]["output"]
+    (four, took_four), (one, took_one) = re.findall(r"(\d+) MiB less available, ([\d.]+) s", shown)
+    assert f"this H200's host had {four} and {one} less" in TEXT
+    assert f"Pinning took {took_four} and {took_one} s" in TEXT
+    assert 0.4 < float(took_four) / 4 < 0.6  # "about half a second a GiB"

@@ -311,3 +311,24 @@ def test_every_program_is_used(path):
 
 def test_shell_parses():
     subprocess.run(["bash", "-n", TOOLS / "evidence.sh"], check=True)
+
+
+def test_what_is_said_of_the_gpu_blocks_is_in_their_record():
+    record = json.loads((HARDWARE / "measurements/nvidia.gpu.json").read_text())
+    shown = {name: fence["output"] for name, fence in record["fences"].items()}
+    lines = re.findall(r"blocking=(\d): bounds.py\", line (\d+)", shown["assert"])
+    assert lines == [("0", "11"), ("1", "10")]
+    assert "names line 11" in TEXT
+    assert "names line 10" in TEXT
+    sizes = re.findall(r"([\d.]+) GiB", shown["oom"])
+    asked, total, free, used, allocated = (float(size) for size in sizes)
+    assert asked <= allocated
+    assert f"({total:.2f} ≈ {free:.2f} + 0 + {used:.2f})" in TEXT
+    assert f"({used:.2f} = {allocated:.2f} + 0 + {used - allocated:.2f} GiB)" in TEXT
+    assert total == pytest.approx(free + used, abs=0.02)
+    poke = (TOOLS / "wild.cu").read_text().splitlines()
+    assert "x[1 << 30] = 1;" in poke[5]  # line 6 of the core; 4 bytes each: 4 GiB
+    assert "wild.cu:6" in shown["core"]
+    state = [row.split()[-1] for row in re.findall(r"State .*|Status .*", shown["fabric"])]
+    assert state == ["Completed", "Success"]
+    assert int(re.search(r"^100%  SW power cap .* to (\d+) W$", shown["reasons"], re.M)[1]) < 700

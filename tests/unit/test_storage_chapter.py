@@ -6,6 +6,7 @@ import importlib
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -278,3 +279,14 @@ def test_old_checkpoints_overwrites_nothing(tmp_path):
     )
     assert done.returncode == 1
     assert (tmp_path / "step-1/.complete").exists()
+
+
+def test_what_is_said_of_the_gpu_block_is_in_its_record():
+    record = json.loads((HARDWARE / "measurements/storage.gpu.json").read_text())
+    shown = record["fences"]["gpu-save"]["output"]
+    copy, from_gpu, from_pinned = (
+        float(re.search(rf"^{row} +([\d.]+) GB/s", shown, re.M)[1])
+        for row in ("GPU to pinned memory", "/dev/shm GPU tensor", "/dev/shm pinned tensor")
+    )
+    assert f"ran at {copy:.0f} GB/s and `torch.save`, one thread, at {from_pinned:.1f} GB/s" in TEXT
+    assert f"Saved straight from the GPU it fell to {from_gpu:.1f}" in TEXT
