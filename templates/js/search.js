@@ -80,7 +80,7 @@ const bookSearch = (() => {
     const add = (at, share) => {
       const rarity = Math.log(1 + index.sections.length / (places[at].split(" ").length + 0.5));
       postings(at, (section, weight) => {
-        const size = 0.6 + 0.4 * index.sizes[section] / index.mean;
+        const size = 0.75 + 0.25 * index.sizes[section] / index.mean;
         const often = weight & 3 ? 1 + 0.4 * ((weight & 3) - 1) : 1;
         const head = weight & 4 ? headings * (index.sections[section][3] === 1 ? 3.5 : 2.5) : 0;
         const score = share * rarity * (often / size + head);
@@ -116,7 +116,7 @@ const bookSearch = (() => {
     const typing = /[\p{L}\p{N}]$/u.test(query);
     // A pasted message holds numbers and names of one machine: what no section knows does not count.
     // In a short query a heading's word is the topic; in a sentence or a message it may be any word.
-    const headings = Math.max(0.3, 1.2 - 0.2 * wanted.length);
+    const headings = Math.max(0.6, 1.2 - 0.1 * wanted.length);
     const all = wanted.map((u, i) => unitScores(u, typing && i === wanted.length - 1, headings));
     const known = all.filter((m) => m.size);
     const needed = wanted.length > 4 ? known : all;
@@ -129,7 +129,9 @@ const bookSearch = (() => {
     const least = full && needed.length <= 4 ? needed.length : Math.max(1, Math.ceil(known.length * 0.3));
     let results = [];
     for (const [section, [score, hits]] of total) {
-      if (hits >= least) results.push({ section, score: score * (hits / Math.max(1, known.length)) ** 1.5 });
+      // Notes and registers hold many words of other sections: for a sentence they come behind those.
+      const share = wanted.length > 4 && index.sections[section][3] > 3 ? 0.5 : 1;
+      if (hits >= least) results.push({ section, score: share * score * (hits / Math.max(1, known.length)) ** 1.5 });
     }
     results.sort((a, b) => b.score - a.score || a.section - b.section);
     const words = wanted.flatMap((u) => u.words);

@@ -105,7 +105,11 @@ def _mixed(word: str) -> Iterator[str]:
 
 
 def sections(chapter: Chapter, place: int) -> Iterator[Section]:
-    """A chapter cut at its headings; notes make a section of their own at the end."""
+    """A chapter cut at its headings; notes make a section of their own at the end.
+
+    Notes and registers (lists that only lead to other sections) have a level below all headings: js/search.js
+    puts them behind the text that they belong or lead to.
+    """
     root = etree.fromstring(chapter.body)
     anchor, title, level, words = "", chapter.title, 1, [chapter.meta.summary]
     for element in root:
@@ -122,8 +126,16 @@ def sections(chapter: Chapter, place: int) -> Iterator[Section]:
                 level = DEPTH + 1
                 words = list(_words(element))
         elif depth != 1:
+            if level == 2 and _is_register(element):
+                level = DEPTH + 1
             words.extend(_words(element))
     yield Section(place, anchor, title, _join(words), level)
+
+
+def _is_register(element: etree._Element) -> bool:
+    """Whether each item of a list leads to a section by number, as in an index."""
+    items = element.findall("li")
+    return len(items) > 0 and all(item.find(".//a[@class='xref']") is not None for item in items)
 
 
 def _words(element: etree._Element, skip_number: bool = False) -> Iterator[str]:
