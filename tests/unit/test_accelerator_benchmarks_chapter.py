@@ -205,12 +205,36 @@ def test_normal_share_of_the_peak_by_data_type() -> None:
     assert "68 to 73% of the peak sustained" in TEXT
 
 
+def test_int8_has_half_the_rate_per_ghz_of_fp8() -> None:
+    finals = re.findall(r"^final .* ([\d.]+) +\d+ +\d+ +\d+ +power", gpu_output("dtypes"), re.M)
+    per_ghz = [float(value) for value in finals]  # the best of fp16, fp8, int8, tf32 leads its six
+    assert (round(per_ghz[12]), round(per_ghz[6])) == (519, 967)
+    assert "(519 to 967 in the column that is cut here)" in TEXT
+
+
+def test_search_against_fixed_shapes() -> None:
+    fixed = record("h200_ceilings.json")["by_dtype"]
+    outputs = gpu_output("mamf") + gpu_output("dtypes")
+    found = re.findall(r"^(\w+) (sustained|burst) ([\d.]+) TFLOPS", outputs, re.M)
+    gains = [
+        float(rate)
+        / (fixed[name]["burst_tflops"] if state == "burst" else fixed[name]["sustained"]["tflops"])
+        for name, state, rate in found
+    ]
+    assert len(gains) == 10
+    assert 1 < min(gains) < max(gains) < 1.085
+    assert "finds up to 8% more" in TEXT
+
+
 def test_measured_steps_behind_full_waves() -> None:
     rates = {int(n): row["tflops"] for n, row in record("h200_timing.json")["waves"]["n"].items()}
     lost = [1 - rates[n + 128] / rates[n] for n in (1536, 3072, 4608, 6144, 7680)]
-    assert lost[3] < 0 and max(lost) == pytest.approx(0.07, abs=0.002)
+    assert lost[3] < 0
+    assert max(lost) == pytest.approx(0.07, abs=0.002)
     assert min(rates, key=rates.get) == 2432
-    dips = sorted(range(896, 9216, 128), key=lambda n: 2 * rates[n] - rates[n - 128] - rates[n + 128])
+    dips = sorted(
+        range(896, 9216, 128), key=lambda n: 2 * rates[n] - rates[n - 128] - rates[n + 128]
+    )
     assert dips[:2] == [2432, 5120]  # the deepest between their neighbors
 
 
