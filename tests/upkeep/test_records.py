@@ -88,7 +88,7 @@ def test_a_gpu_machine(book, capsys):
 def test_the_same_run_twice(book, capsys):
     assert contribute(book, report("all_reduce_bench"), "--yes") == 0
     again = report("all_reduce_bench")
-    again["started"] = "2026-12-24T00:00:00Z"
+    again["started"] = "2026-01-24T00:00:00Z"
     again["world"]["nodes"][0]["host"] = "another"
     assert contribute(book, again, "--yes") == 1
     assert "REC007 the run is there already: data/records/all_reduce_bench/1x-amd-epyc-" in capsys.readouterr().err
@@ -117,6 +117,12 @@ REFUSED = {
     "not a report": ([], "REC001", "$: [] is not of type 'object'"),
     "a field more": (report(BENCH) | {"extra": 1}, "REC001", "extra"),
     "another schema": (change(BENCH, "schema_version", to=2), "REC001", "$.schema_version"),
+    "tomorrow's tomorrow": (change(BENCH, "started", to="2999-01-01T00:00:00Z"), "REC002", "on 2999-01-01, after today"),
+    "a sentence as version": (change(BENCH, "version", to="1.2.0 of /home/ada"), "REC001", "is no version"),
+    "a path as device": (change(BENCH, "world", "nodes", 0, "device", to="../../../tmp/x"), "REC001", "is no device's name"),
+    "markup as device": (change(BENCH, "world", "nodes", 0, "device", to="<script>"), "REC001", "is no device's name"),
+    "two lines as device": (change(BENCH, "world", "nodes", 0, "device", to="A\n\x1b[31mB"), "REC001", "is no device's name"),
+    "a host as device": (change(BENCH, "world", "nodes", 0, "device", to="gpu7.acme.example"), "REC006", "gpu7.acme.example"),
     "another tool": (change(BENCH, "tool", to="nccl-tests"), "REC001", "no tool of this book"),
     "failed": (change(BENCH, "status", to="fail") | {"rc": 4}, "REC002", "status fail, rc 4"),
     "interrupted": (change(BENCH, "status", to="interrupted") | {"rc": 130}, "REC002", "interrupted"),
@@ -196,6 +202,9 @@ def test_wrong_use(book, capsys, words, message):
 
 def test_files_that_cannot_be_read(book, capsys):
     assert contribute(book, "no json") == 2
+    assert contribute(book, report(BENCH) | {"rc": float("nan")}) == 2
+    assert contribute(book, json.dumps(report(BENCH)).replace("803.161", "1e999")) == 2
+    assert contribute(book, "[" * 200_000) == 2
     assert main(["contribute-record", str(book / "nowhere.json"), "--book", str(book)]) == 2
     assert main(["contribute-record", "--book", str(book)]) == 2
     assert "which report?" in capsys.readouterr().err

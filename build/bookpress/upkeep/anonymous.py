@@ -27,8 +27,9 @@ DROPPED = frozenset(
 )  # fmt: skip
 _ENV = ("python", "torch", "cuda", "rocm", "nccl", "driver")
 _KEY = re.compile(r"[a-z0-9_]{1,40}")
-_ADDRESS = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])|\b(?:[0-9a-f]{2}:){5}[0-9a-f]{2}\b|\S+@\S+\.\w+")
-_VERSION = re.compile(r"[\w.+-]{1,40}")
+_ADDRESS = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])|\b(?:[0-9a-f]{2}:){5}[0-9a-f]{2}\b|\S+@\S+\.\w+|\b(?:[a-z0-9-]+\.){2,}[a-z]{2,}\b", re.IGNORECASE)
+VERSION = re.compile(r"v?\d[\w.+-]{0,39}")
+DEVICE = re.compile(r"[\w .,:()+/®™-]{1,80}")  # on one line, and nothing that a page would take for markup
 
 
 def _kept(value: Any, key: str) -> Any:
@@ -74,7 +75,7 @@ def publishable(report: Mapping[str, Any]) -> dict[str, Any]:
         "day": report["started"][:10],
         "status": report["status"],
         "rc": report["rc"],
-        "env": {key: env[key] for key in _ENV if _VERSION.fullmatch(str(env.get(key) or ""))}
+        "env": {key: env[key] for key in _ENV if VERSION.fullmatch(str(env.get(key) or ""))}
         | {"os": _system(str(env.get("os", "")))},
         "world": {
             "size": world["size"], "node_count": world["node_count"], "launcher": world["launcher"],

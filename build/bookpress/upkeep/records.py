@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
-from collections.abc import Mapping
-from datetime import date
+from collections.abc import Iterator, Mapping
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +29,27 @@ _LARGEST = 50_000_000  # bytes of a report
 _NAME = re.compile(r"[^\W\d_][\w .,'@-]{0,59}")
 
 
+def _no_number(word: str) -> float:
+    """Python reads NaN and Infinity, which JSON does not have and no measurement gives."""
+    raise ValueError(f"{word} is no number")
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    return value if math.isfinite(value) else _no_number(digits)
+
+
 def _read(file: Path) -> Any:
     try:
         if file.stat().st_size > _LARGEST:
             raise WrongUse(f"{file} has more than {_LARGEST / 1e6:.0f} MB; a report has less")
-        return json.loads(file.read_text(encoding="utf-8"))
+        return json.loads(file.read_text(encoding="utf-8"), parse_constant=_no_number, parse_float=_finite)
     except OSError as error:
         raise WrongUse(f"cannot read {file}: {error.strerror}; give FILE=result.json") from None
     except ValueError as error:
         raise WrongUse(f"{file} is not JSON: {error}") from None
+    except RecursionError:
+        raise WrongUse(f"{file} is nested deeper than a report ever is") from None
 
 
 def _validator(schema: Path):
@@ -57,7 +70,17 @@ def _invalid(report: Any, path: str, config: Config) -> list[Problem]:
     found = [Problem(path, 0, 0, "REC001", f"{e.json_path}: {e.message}", hint) for e in faults[:10]]
     if not found and report["tool"] not in TOOLS:
         found.append(Problem(path, 0, 0, "REC001", f"no tool of this book: '{report['tool']}'", f"known: {', '.join(TOOLS)}"))
-    return found
+    return found or [Problem(path, 0, 0, "REC001", message, hint) for message in _odd_words(report)]
+
+
+def _odd_words(report: Mapping[str, Any]) -> Iterator[str]:
+    """Words that the schema leaves free and a record prints: they must look like what they name."""
+    if not anonymous.VERSION.fullmatch(report["version"]):
+        yield f"$.version: {report['version'][:60]!r} is no version"
+    for number, node in enumerate(report["world"]["nodes"] if report["world"] else ()):
+        name = str(node["device"] or "")
+        if name and (".." in name or not anonymous.DEVICE.fullmatch(name)):
+            yield f"$.world.nodes[{number}].device: {name[:60]!r} is no device's name"
 
 
 def canonical(kept: Mapping[str, Any]) -> bytes:
@@ -105,6 +128,10 @@ def contribute(book_toml: Path, file: Path, by: str, yes: bool, today: date) -> 
     report = _read(file)
     problems = _invalid(report, file.name, config)
     problems = problems or plausible.problems(report, file.name, config)
+    # A day of grace: it may be tomorrow where the run was.
+    if not problems and report["started"][:10] > (today + timedelta(days=1)).isoformat():
+        message = f"the run started on {report['started'][:10]}, after today"
+        problems = [Problem(file.name, 0, 0, "REC002", message, "set the clock of the machine and run it again")]
     if problems:
         return [], problems
     path, record = record_of(report, by, today)
