@@ -8,7 +8,7 @@ BOOK   ?= book.toml
 OUT    ?= dist
 
 .DEFAULT_GOAL := help
-.PHONY: help book pdf epub web scripts check check-slow test test-slow bench prove serve artefacts release publish verify stale links contribute-record doctor lock clean setup setup-test setup-torch
+.PHONY: help book pdf epub web scripts check check-slow test test-slow bench prove serve artefacts green release publish verify stale links contribute-record doctor lock clean setup setup-test setup-torch
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -44,25 +44,29 @@ bench: setup-test ## press against Chromium's print-to-PDF, both sides in one ru
 	@.venv/bin/python tests/bench.py
 
 artefacts: setup ## the files of a release into dist/release/; REPO=OWNER/NAME as for publish
-	@$(PRESS) artefacts --book $(BOOK) --out $(OUT) $(if $(REPO),--repo $(REPO))
+	@$(PRESS) artefacts --book $(BOOK) --out $(OUT) $(if $(REPO),--repo="$$REPO")
 
+green: setup-test ## book, scripts, check and test at a clean commit, noted for publish
+	@$(PRESS) green --book $(BOOK) --out $(OUT)
+
+# Values that a person types reach the shell as variables, never as its text.
 release: setup-test ## VERSION=1.2.0: build, check and test it in a clone, then commit and tag
-	@$(PRESS) release $(VERSION) --book $(BOOK) --out $(OUT) $(if $(REPO),--repo $(REPO))
+	@$(PRESS) release "$$VERSION" --book $(BOOK) --out $(OUT) $(if $(REPO),--repo="$$REPO")
 
 publish: setup-test ## show what would go to the Hub; YES=1 sends it, CREATE=1 creates the repository
-	@$(PRESS) publish --book $(BOOK) --out $(OUT) $(if $(REPO),--repo $(REPO)) $(if $(YES),--yes) $(if $(CREATE),--create)
+	@$(PRESS) publish --book $(BOOK) --out $(OUT) $(if $(REPO),--repo="$$REPO") $(if $(YES),--yes) $(if $(CREATE),--create)
 
 verify: setup ## FROM=FOLDER or URL: compare a release with its SHA256SUMS and provenance.json
-	@$(PRESS) verify-release $(FROM) $(if $(SUMS),--sums-sha256 $(SUMS))
+	@$(PRESS) verify-release "$$FROM" $(if $(SUMS),--sums-sha256="$$SUMS")
 
 stale: setup ## facts and chapters not verified for longer than their shelf life
 	@$(PRESS) stale --book $(BOOK)
 
 links: setup ## links to other sites that lead nowhere (needs the network)
-	@$(PRESS) outlinks --book $(BOOK) --out $(OUT) $(if $(BUDGET),--budget $(BUDGET))
+	@$(PRESS) outlinks --book $(BOOK) --out $(OUT) $(if $(BUDGET),--budget="$$BUDGET")
 
 contribute-record: setup-test ## FILE=result.json BY='your name': file a measurement of your machine; YES=1 writes it
-	@$(PRESS) contribute-record $(FILE) --book $(BOOK) $(if $(BY),--by '$(BY)') $(if $(YES),--yes)
+	@$(PRESS) contribute-record $(if $(FILE),"$$FILE") --book $(BOOK) $(if $(BY),--by="$$BY") $(if $(YES),--yes)
 
 doctor: setup ## every part, its version, and what is missing
 	@$(PRESS) doctor

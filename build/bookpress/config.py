@@ -34,7 +34,10 @@ _BOOK_KEYS = {
 }
 _TABLES = {"book", "features", "page", "hub", "part", "bench"}
 # What the Hub takes as a repository's name.
-HUB_REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
+# The Hub also refuses "--", "..", a last "." or "-" and the ending ".git".
+HUB_REPO = re.compile(
+    r"(?!.*(?:--|\.\.|\.git\Z))[A-Za-z0-9](?:[\w.-]*\w)?/[A-Za-z0-9](?:[\w.-]{0,94}\w)?", re.ASCII
+)
 HUB_TYPES = ("dataset", "model")
 _LENGTH = re.compile(r"^\d+(\.\d+)?(mm|cm|in|pt)$")
 

@@ -53,9 +53,9 @@ def test_dry_run_by_the_command_line(book, hub):
     assert "green: book, checks and tests passed at this commit" in done.stdout
     assert f"{TITLE} {TAG} → {hub.url}/datasets/alice/book" in done.stdout
     assert "new     small-field-book.pdf" in done.stdout
-    assert "to do: create the repository (private)" in done.stdout
+    assert "to do: create the repository, private (CREATE=1)" in done.stdout
     assert f"then tag {TAG}" in done.stdout
-    assert done.stdout.rstrip().endswith("nothing was sent; YES=1 does it")
+    assert done.stdout.rstrip().endswith("nothing was sent; YES=1 CREATE=1 does it")
     assert "large files go by plain LFS" in done.stdout
     assert changing(hub) == []
     assert hub.store.read("dataset", "alice/book") is None
@@ -171,6 +171,8 @@ def test_finishes_what_was_cut_off_before_the_tag(hub, made, waits):
     [
         ((), 2, "is not there, or the token may not see it; CREATE=1 creates it"),
         (("--repo", "alice"), 2, "names no repository"),
+        (("--repo", "alice/x.git"), 2, "names no repository"),
+        (("--repo", "alice/a--b"), 2, "names no repository"),
         (("--repo", "bob/other"), 2, "bob/other is not there"),
     ],
 )
@@ -191,6 +193,52 @@ def test_token_that_will_not_do(released, hub, made, waits, monkeypatch, capsys,
     assert "token" in err
     assert not token or token not in out + err
     assert len(commits(hub)) == 1
+
+
+def test_a_token_that_may_only_read_is_refused_before_the_steps(book, hub):
+    hub.store.create("dataset", "alice/book", private=False)
+    (book / ".cache/green.json").unlink()
+    done = press("publish", "--yes", "--book", book, cwd=book, HF_TOKEN=READ)
+    assert done.returncode == 2
+    assert "the token of alice may only read" in done.stderr
+    assert "make book" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("env", "message"),
+    [
+        ({"HF_HUB_OFFLINE": "1"}, "HF_HUB_OFFLINE is set"),
+        ({"HF_ENDPOINT": "http://me:hunter2@127.0.0.1:9"}, "HF_ENDPOINT holds a user name or a password"),
+        ({"HF_ENDPOINT": "127.0.0.1:9"}, "HF_ENDPOINT is '127.0.0.1:9'; it starts with https://"),
+    ],
+)
+def test_settings_that_no_try_can_mend(book, hub, env, message):
+    done = press("publish", "--book", book, cwd=book, **env)
+    assert (done.returncode, message in done.stderr) == (2, True), done.stderr
+    assert "again in" not in done.stdout
+    assert "hunter2" not in done.stdout + done.stderr
+
+
+def test_an_address_that_is_no_hub(book, hub):
+    done = press("publish", "--book", book, cwd=book, HF_ENDPOINT=f"{hub.url}/elsewhere")
+    assert done.returncode == 1
+    assert "HUB004 reading the repository: status 404" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_green_alone_notes_the_commit_and_hands_on_no_token(book, hub):
+    """What CI runs before the step that has the token, so that no test ever sees it."""
+    (book / ".cache/green.json").unlink()
+    makefile = (book / "Makefile").read_text()
+    text = makefile.replace("test: ; @test", "test: ; @test -z '$(HF_TOKEN)$(OUT)$(BOOK)' && test")
+    (book / "Makefile").write_text(text)
+    commit_all(book, "Tests that look for the token")
+    done = press("green", "--book", book, cwd=book, OUT="/nowhere", BOOK="/nowhere")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert git(book, "rev-parse", "HEAD") in (book / ".cache/green.json").read_text()
+    (book / "chapters/start.md").write_text("# Other\n")
+    done = press("green", "--book", book, cwd=book)
+    assert (done.returncode, "REL001" in done.stderr) == (1, True)
 
 
 def test_refuses_what_no_release_made(book, hub, capsys, monkeypatch):
@@ -230,6 +278,14 @@ def test_bytes_that_the_tag_does_not_vouch_for(book, hub, capsys):
     assert "SHA256SUMS:0:0 REL012 warning: v7.0.0 vouches for other bytes" in capsys.readouterr().err
 
 
+def test_a_tag_that_vouches_for_nothing_is_told(book, hub):
+    """A lightweight tag in the place of the release's own, as some checkouts leave it."""
+    git(book, "tag", "--force", TAG, f"{TAG}^{{commit}}")
+    done = press("publish", "--book", book, cwd=book)
+    assert done.returncode == 0
+    assert f"REL012 warning: {TAG} vouches for no files" in done.stderr
+
+
 def test_file_over_budget_and_bad_card_are_refused(book, hub, capsys):
     """Checked on this machine: both before a request is made."""
     text = (book / "book.toml").read_text()
@@ -247,7 +303,7 @@ def test_file_over_budget_and_bad_card_are_refused(book, hub, capsys):
     assert "web.zip:0:0 REL010" in err
     assert "the budget is 1 MB" in err
     assert "README.md:1:1 REL011 the Hub knows no licence 'cc-by-sa-4.0-or-later' (did you mean 'cc-by-sa-4.0'?)" in err
-    assert hub.requests == []
+    assert [r.path for r in hub.requests] == ["/api/whoami-v2"]
 
 
 def _noise() -> bytes:

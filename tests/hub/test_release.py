@@ -15,7 +15,7 @@ import pytest
 from releasebook import NEXT, PRESS, VERSION, commit_all, git, make_book, press, snapshot
 
 from bookpress.__main__ import main
-from bookpress.release import changelog, versions
+from bookpress.release import changelog, cut, versions
 from bookpress.release.changelog import Fragment
 
 TAG = f"v{NEXT}"
@@ -146,7 +146,7 @@ def test_places_where_no_release_can_be(fresh, tmp_path):
     (bare / "book.toml").write_text(text)
     done = press("release", NEXT, "--book", bare, cwd=bare, GIT_CEILING_DIRECTORIES=str(tmp_path))
     assert done.returncode == 2
-    assert "is not the top folder of a git repository" in done.stderr
+    assert "is no git repository to release from: git rev-parse: fatal: not a git repository" in done.stderr
 
 
 # In the clone's folder: its grandparent is the cache, which git ignores.
@@ -230,3 +230,40 @@ def test_this_repository_can_be_released():
     fragments, problems = changelog.read(ROOT)
     assert problems == []
     assert changelog.missing(ROOT, fragments) == [] or changelog.of_version((ROOT / changelog.FILE).read_text(), config.version)
+
+
+def test_no_room_for_the_files_leaves_no_trace(fresh, tmp_path):
+    """The files are copied out before the tag is there, not after."""
+    (tmp_path / "full").write_text("a file, in which no folder can be made")
+    before = snapshot(fresh)
+    done = press("release", NEXT, "--book", fresh, "--out", tmp_path / "full/dist", "--cache", tmp_path / "c", cwd=fresh)
+    assert done.returncode != 0
+    assert "make test passed" in done.stdout
+    assert snapshot(fresh) == before
+
+
+def test_what_a_killed_release_still_writes_stays_out_of_the_next(tmp_path):
+    first = cut._fresh(tmp_path / "release")
+    second = cut._fresh(tmp_path / "release")
+    first.mkdir()  # its steps go on
+    assert first != second
+    assert not list(second.iterdir())
+
+
+def test_typed_values_are_never_shell_text(tmp_path):
+    """The real Makefile, with a press that prints its words one a line."""
+    shutil.copy(PRESS.parent / "Makefile", tmp_path)
+    (tmp_path / "build").mkdir()
+    (tmp_path / "build/bootstrap.py").write_text("")
+    (tmp_path / ".venv/bin").mkdir(parents=True)
+    (tmp_path / ".venv/bin/python").write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
+    (tmp_path / ".venv/bin/python").chmod(0o755)
+    for goal, value in {
+        "contribute-record": "BY=Conor O'Neil; touch hit", "release": "VERSION=1.0.0; touch hit",
+        "publish": "REPO=a/b $(touch hit)", "verify": "FROM=my folder & touch hit",
+    }.items():  # fmt: skip
+        words = [goal, value.replace("$", "$$"), *(["FILE=my result.json"] if goal == "contribute-record" else [])]
+        done = subprocess.run(["make", "-s", *words], cwd=tmp_path, capture_output=True, text=True, check=True)
+        said = value.split("=", 1)[1]
+        assert any(line.removeprefix("--by=").removeprefix("--repo=") == said for line in done.stdout.splitlines())
+        assert not (tmp_path / "hit").exists()

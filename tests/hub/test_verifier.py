@@ -104,3 +104,8 @@ def test_reader_needs_python_alone():
     names = {a.name.split(".")[0] for n in imports if isinstance(n, ast.Import) for a in n.names}
     names |= {(n.module or ".").split(".")[0] for n in imports if isinstance(n, ast.ImportFrom)}
     assert names <= sys.stdlib_module_names
+
+
+def test_hashes_that_begin_alike_are_told_whole():
+    assert verifier._unlike("a" * 64, "a" * 63 + "b") == f"{'a' * 64}, released was {'a' * 63}b"
+    assert verifier._unlike("b" * 64, "a" * 64) == f"{'b' * 16}…, released was {'a' * 16}…"

@@ -115,13 +115,17 @@ def write(files: Sequence[Packed], folder: Path) -> None:
     """Replace the folder by these files; an interruption leaves the old folder or none, never a mixture."""
     new = folder.with_name(f".{folder.name}.new")
     shutil.rmtree(new, ignore_errors=True)
-    for file in files:
-        place = new / file.name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(file.data)
-        place.chmod(file.mode)
-    shutil.rmtree(folder, ignore_errors=True)
-    os.replace(new, folder)
+    try:
+        for file in files:
+            place = new / file.name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(file.data)
+            place.chmod(file.mode)
+        shutil.rmtree(folder, ignore_errors=True)
+        os.replace(new, folder)
+    except BaseException:
+        shutil.rmtree(new, ignore_errors=True)
+        raise
 
 
 def make(

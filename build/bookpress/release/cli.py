@@ -30,6 +30,12 @@ def _release(args: argparse.Namespace) -> int:
     return _end(release(args.book, args.version, args.out.resolve(), _cache(args), args.repo, _say(args)), args)
 
 
+def _green(args: argparse.Namespace) -> int:
+    from .publish import make_green
+
+    return _end(make_green(args.book, _cache(args), _say(args)), args)
+
+
 def _artefacts(args: argparse.Namespace) -> int:
     from .artefacts import make
 
@@ -73,6 +79,7 @@ def add(verbs, common: argparse.ArgumentParser, place: argparse.ArgumentParser, 
     hub.add_argument("--repo", default="", metavar="OWNER/NAME", help="repository on the Hub (default: book.toml's)")
     sub = verb("release", _release, "commit, tag and files of a version, once everything passes", place, hub)
     sub.add_argument("version", nargs="?", default="", help="three numbers, as 1.2.0")
+    verb("green", _green, "build, check and test a clean commit, and note for publish that it passed", place)
     verb("artefacts", _artefacts, "the files of a release into OUT/release", place, hub)
     sub = verb("publish", _publish, "show what publishing would do; --yes does it", place, hub)
     sub.add_argument("--yes", action="store_true", help="do it")

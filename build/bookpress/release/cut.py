@@ -76,10 +76,16 @@ def _alone(cache: Path) -> Iterator[None]:
         yield
 
 
+def _fresh(folder: Path) -> Path:
+    """An empty folder of its own: steps of a release that was killed may still write into theirs."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("tree*"):
+        shutil.rmtree(old, ignore_errors=True)
+    return Path(tempfile.mkdtemp(prefix="tree-", dir=folder))
+
+
 def _clone(root: Path, tree: Path) -> None:
     """A copy with tracked files alone, and what set-up has installed."""
-    shutil.rmtree(tree, ignore_errors=True)
-    tree.parent.mkdir(parents=True, exist_ok=True)
     git(root, "clone", "--quiet", "--no-tags", "--single-branch", str(root), str(tree))
     shared = [name for name in _SHARED if (root / name).exists()]
     for name in shared:
@@ -138,6 +144,21 @@ def _digest(folder: Path) -> str:
     return hashlib.sha256((folder / "SHA256SUMS").read_bytes()).hexdigest()
 
 
+@contextlib.contextmanager
+def _copied(made: Path, place: Path) -> Iterator[Path]:
+    """The release's files beside the place they are meant for; gone at the end, if they are still there."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    new = Path(tempfile.mkdtemp(prefix=".release-", dir=place.parent))
+    try:
+        for file in (p for p in sorted(made.rglob("*")) if p.is_file()):
+            (new / file.relative_to(made)).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(file, new / file.relative_to(made))
+        new.chmod(0o755)
+        yield new
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
 def release(book_toml: Path, version: str, out: Path, cache: Path, repo: str, say: green.Say) -> list[Problem]:
     """Make the release, or say why not and leave everything as it was."""
     versions.number(version)
@@ -151,8 +172,9 @@ def release(book_toml: Path, version: str, out: Path, cache: Path, repo: str, sa
         return problems
     root, tag, base = config.root, f"v{version}", head(config.root)
     who = identity(root)
-    tree, logs = cache / "release" / "tree", cache / "release" / "logs"
+    logs = cache / "release" / "logs"
     with _alone(cache):
+        tree = _fresh(cache / "release")
         _clone(root, tree)
         _write(tree, version)
         git(tree, *who, "commit", "--quiet", "--message", f"Release {version}")
@@ -164,26 +186,14 @@ def release(book_toml: Path, version: str, out: Path, cache: Path, repo: str, sa
             return problems
         made = tree / "dist" / FOLDER
         message = f"{config.title} {version}\n\nSHA256SUMS has the SHA-256 {_digest(made)}"
-        problems = _adopt(root, tree, base, tag, message)
-        if problems:
-            return problems
-        _keep(made, out / FOLDER)
+        with _copied(made, out / FOLDER) as copy:  # a full disk must show before the tag is there
+            problems = _adopt(root, tree, base, tag, message)
+            if problems:
+                return problems
+            shutil.rmtree(out / FOLDER, ignore_errors=True)
+            os.replace(copy, out / FOLDER)
         green.record(cache, head(root), green.steps(root))
         shutil.rmtree(tree)
     say(f"{tag} is commit {head(root)[:12]} on {branch(root)}; its files are in {os.path.relpath(out / FOLDER)}")
     say(f"next: git push --atomic REMOTE {branch(root)} {tag}; make publish; make publish YES=1")
     return []
-
-
-def _keep(made: Path, place: Path) -> None:
-    """The release's files into the output folder, in the place of older ones."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    new = Path(tempfile.mkdtemp(prefix=".release-", dir=place.parent))
-    try:
-        shutil.copytree(made, new, dirs_exist_ok=True)
-        shutil.rmtree(place, ignore_errors=True)
-        os.replace(new, place)
-        place.chmod(0o755)
-    except BaseException:
-        shutil.rmtree(new, ignore_errors=True)
-        raise

@@ -13,17 +13,20 @@ from pathlib import Path
 from ..problems import ToolMissing, WrongUse
 
 
-class GitFailed(Exception):
+class GitFailed(WrongUse):
     """Git refused; the message is its own."""
 
 
 # A hook or an outer git command may have set these; they would point at another repository.
 _OUTER = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX")
+# make exports what its command line sets: an inner make would take BOOK and OUT, and build another tree than its own.
+_VERBS = ("BOOK", "OUT", "REPO", "VERSION", "YES", "CREATE", "RECORD", "REFRESH")
+_TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")  # no test and no git command needs them
 
 
 def clean_environment() -> dict[str, str]:
-    """The environment without what belongs to an outer git or make."""
-    gone = (*_OUTER, "MAKEFLAGS", "MAKELEVEL", "MFLAGS", "MAKEOVERRIDES", "SOURCE_DATE_EPOCH")
+    """The environment without tokens and what belongs to an outer git or make."""
+    gone = (*_OUTER, *_VERBS, *_TOKENS, "MAKEFLAGS", "MAKELEVEL", "MFLAGS", "MAKEOVERRIDES", "SOURCE_DATE_EPOCH")
     return {key: value for key, value in os.environ.items() if key not in gone}
 
 
@@ -51,8 +54,11 @@ def asked(root: Path, *words: str) -> str:
 
 def require_repository(root: Path) -> None:
     """The book's folder is the top of a git repository."""
-    top = asked(root, "rev-parse", "--show-toplevel")
-    if not top or Path(top).resolve() != root.resolve():
+    try:
+        top = git(root, "rev-parse", "--show-toplevel")
+    except GitFailed as error:  # no repository, or one of another user's that git does not trust
+        raise WrongUse(f"{root} is no git repository to release from: {error}") from None
+    if Path(top).resolve() != root.resolve():
         raise WrongUse(f"{root} is not the top folder of a git repository; a release needs one")
 
 

@@ -57,12 +57,18 @@ def client(say: Callable[[str], None], timeout: float):
         say(f"large files go by plain LFS: {endpoint()} may lack Xet storage (HF_HUB_DISABLE_XET=0 says it has it)")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("HF_HUB_DISABLE_UPDATE_CHECK", "1")
+    if "@" in endpoint():
+        raise WrongUse("HF_ENDPOINT holds a user name or a password, which messages would show; give the token as HF_TOKEN")
+    if not endpoint().startswith(("http://", "https://")):
+        raise WrongUse(f"HF_ENDPOINT is '{endpoint()}'; it starts with https:// or http://")
     try:
         import huggingface_hub
         from huggingface_hub.utils import logging
         from huggingface_hub.utils._http import default_client_factory
     except ImportError as error:
         raise ToolMissing(f"{error}; `make publish` installs huggingface_hub, or: pip install huggingface_hub") from None
+    if huggingface_hub.constants.HF_HUB_OFFLINE:
+        raise WrongUse("HF_HUB_OFFLINE is set, which forbids every request; unset it to publish")
     logging.set_verbosity_error()  # its warnings print upload addresses, which carry signatures
 
     def patient():
@@ -98,7 +104,7 @@ def _asked_to_wait(error: Exception) -> float | None:
 
 
 def gave_up(what: str, failure: Passing) -> NetworkFailed:
-    return NetworkFailed(f"{what}: {failure}, {TRIES} times; run it again, nothing is done twice")
+    return NetworkFailed(f"{what} at {endpoint()}: {failure}, {TRIES} times; run it again, nothing is done twice")
 
 
 class Hub:
@@ -176,8 +182,12 @@ class Hub:
             raise WrongUse("no token; set HF_TOKEN, or run `hf auth login` once. Never give it as an argument")
 
     def who(self) -> str:
-        """The account that the token belongs to."""
-        return str(self.ask("asking who publishes", self.api.whoami)["name"])
+        """The account that the token belongs to. A token that may only read is refused here, before any work."""
+        answer = self.ask("asking who publishes", self.api.whoami)
+        token = (answer.get("auth") or {}).get("accessToken") or {}
+        if token.get("role") == "read":
+            raise WrongUse(f"the token of {answer['name']} may only read; {self.repo} needs one that may write")
+        return str(answer["name"])
 
     def state(self, tag: str) -> State:
         """The repository, its main branch and, if it is there, the tag."""
@@ -197,7 +207,8 @@ class Hub:
         if not tagged and "SHA256SUMS" in files:
             rows = self.download("SHA256SUMS", head).decode("utf-8", "replace").splitlines()
             listed = frozenset(row[66:] for row in rows)
-        return State(head, True, files, tags, tagged, self.files(tagged) if tagged else {}, listed)
+        held = self.files(tagged) if tagged else {}
+        return State(head, True, files, tags, tagged, held, listed, bool(info.private))
 
     def files(self, revision: str) -> Mapping[str, Remote]:
         """Every file at a commit, as the server has it stored."""

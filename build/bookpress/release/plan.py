@@ -35,6 +35,7 @@ class State:
     tagged: str = ""  # the commit of this release's tag, if there is one
     tagged_files: Mapping[str, Remote] = field(default_factory=dict)
     listed: frozenset[str] = frozenset()  # names in main's SHA256SUMS: files that an earlier release put there
+    private: bool = False
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ def lines(plan: Plan, title: str, place: str, tag: str) -> list[str]:
         digest = row.sha256[:16] or "-"
         out.append(f"  {row.state:8}{row.name:{width}}  {row.size:>12,} bytes  sha256 {digest}")
     todo = [
-        *(["create the repository (private)"] if plan.create else []),
+        *(["create the repository, private (CREATE=1)"] if plan.create else []),
         *([f"one commit: {len(plan.adds)} files added or changed, {len(plan.deletes)} removed"] if plan.commit else []),
         *([f"compare every hash on the server, then tag {tag}"] if plan.tag else []),
     ]

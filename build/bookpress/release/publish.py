@@ -50,11 +50,31 @@ def objections(config: Config) -> list[Problem]:
 def _as_tagged(root: Path, made: Made) -> list[Problem]:
     """Whether these are the bytes that the tag vouches for; other tools may give others, which is said."""
     match = re.search(r"SHA256SUMS has the SHA-256 ([0-9a-f]{64})", tag_message(root, made.tag))
-    if match and match[1] != made.sums_sha256:
+    if not match:
+        message = f"{made.tag} vouches for no files: `make release` did not write it, or it was replaced"
+        return [Problem(SUMS, 0, 0, "REL012", message, f"git fetch --force --tags; git cat-file -p {made.tag}", "warning")]
+    if match[1] != made.sums_sha256:
         message = f"{made.tag} vouches for other bytes than those built here"
         hint = "made_with in provenance.json differs; readers can't check them against the tag"
         return [Problem(SUMS, 0, 0, "REL012", message, hint, "warning")]
     return []
+
+
+def _made_green(root: Path, cache: Path, say: Say) -> list[Problem]:
+    """Run the steps at this commit, and note that they passed."""
+    problems = dirty(root) or green.prove(root, cache / "release" / "logs", say) or dirty(root)
+    if not problems:
+        green.record(cache, head(root), green.steps(root))
+    return problems
+
+
+def make_green(book_toml: Path, cache: Path, say: Say) -> list[Problem]:
+    """`make green`: what publish would run first, on its own, where no token is needed."""
+    config, problems = read_config(book_toml)
+    if config is None or errors(problems):
+        return problems
+    require_repository(config.root)
+    return problems + _made_green(config.root, cache, say)
 
 
 def publish(
@@ -73,6 +93,7 @@ def publish(
     hub = Hub(config.hub_repo, config.hub_type, say, order.timeout)
     if order.yes:
         hub.require_token()  # before minutes of work, not after them
+        say(f"publishing as {hub.who()}")
     made, found = artefacts.make(book_toml, out, cache, repo, jobs)
     problems += found
     if made is None:
@@ -84,9 +105,7 @@ def publish(
     elif not order.yes:
         say("green: not known for this commit; YES=1 runs book, checks and tests first")
     elif not errors(problems):
-        problems += green.prove(config.root, cache / "release" / "logs", say) or dirty(config.root)
-        if not errors(problems):
-            green.record(cache, head(config.root), green.steps(config.root))
+        problems += _made_green(config.root, cache, say)
     if order.yes and errors(problems):
         return problems
     return problems + send(hub, made, config.title, order, say)
@@ -94,17 +113,16 @@ def publish(
 
 def send(hub: Hub, made: Made, title: str, order: Order, say: Say) -> list[Problem]:
     """The server's half: look, plan, and with yes carry out."""
-    if order.yes:
-        say(f"publishing as {hub.who()}")
-    state = hub.state(made.tag)
-    plan, problems = decide(made.files, state, made.tag)
-    for line in lines(plan, title, hub.place, made.tag):
-        say(line)
     try:
+        state = hub.state(made.tag)
+        plan, problems = decide(made.files, state, made.tag)
+        for line in lines(plan, title, hub.place, made.tag):
+            say(line)
         if not state.tagged:
             hub.check_card(next(f.data.decode() for f in made.files if f.name == card.NAME))
         if problems or not order.yes:
-            say("nothing was sent" if problems or plan.nothing else "nothing was sent; YES=1 does it")
+            how = "YES=1 CREATE=1" if plan.create else "YES=1"
+            say("nothing was sent" if problems or plan.nothing else f"nothing was sent; {how} does it")
             return problems
         if plan.nothing:
             return _compare(hub, made.files, state.tagged, say)
@@ -118,6 +136,8 @@ def send(hub: Hub, made: Made, title: str, order: Order, say: Say) -> list[Probl
     except Refused as error:
         hint = "the message is the server's; nothing was published"
         return [Problem(card.NAME if "card" in str(error) else made.tag, 0, 0, "HUB004", str(error), hint)]
+    except Moved as moved:
+        return [Problem(made.tag, 0, 0, "HUB005", str(moved), "see who else writes to it, then run it again")]
 
 
 def _carry_out(hub: Hub, made: Made, title: str, say: Say) -> list[Problem]:
@@ -136,6 +156,8 @@ def _carry_out(hub: Hub, made: Made, title: str, say: Say) -> list[Problem]:
     _, problems = decide(made.files, state, made.tag)
     if not problems:
         say(f"published: {hub.place}/tree/{made.tag} (commit {state.tagged[:12]})")
+        if state.private:
+            say(f"it is private: readers see it once its visibility is public, at {hub.place}/settings")
     return problems
 
 

@@ -80,6 +80,8 @@ class Address:
                 if error.code == 404:
                     raise FileNotFoundError(url) from None
                 reason = f"status {error.code}"
+                if error.code in (401, 403):
+                    reason += ": the files are private or not there; download them with `hf download` and give the folder"
                 if error.code not in _AGAIN:
                     break
             except (OSError, http.client.HTTPException) as error:
@@ -108,6 +110,13 @@ def _digest(chunks):
         total.update(chunk)
         size += len(chunk)
     return total.hexdigest(), size
+
+
+def _unlike(digest, want):
+    """Both hashes, as far as they must be seen to differ."""
+    length = 16 if digest[:16] != want[:16] else 64
+    mark = "…" if length == 16 else ""
+    return f"{digest[:length]}{mark}, released was {want[:length]}{mark}"
 
 
 def _contradictions(record, listed):
@@ -149,7 +158,7 @@ def verify(place, sums_sha256="", ignore_missing=False):
                 findings.append(Finding("VER002", name, "it is not there"))
             continue
         if digest != want:
-            findings.append(Finding("VER003", name, f"{size} bytes with SHA-256 {digest[:16]}…, released was {want[:16]}…"))
+            findings.append(Finding("VER003", name, f"{size} bytes with SHA-256 {_unlike(digest, want)}"))
     if PROVENANCE not in listed:
         findings.append(Finding("VER004", PROVENANCE, f"{SUMS} does not list it"))
     elif record is not None:
