@@ -17,6 +17,8 @@ from releasebook import NEXT, PRESS, VERSION, commit_all, git, make_book, press,
 from bookpress.__main__ import main
 from bookpress.release import changelog, cut, versions
 from bookpress.release.changelog import Fragment
+from bookpress.release.git import GitFailed
+from bookpress.release.git import git as release_git
 
 TAG = f"v{NEXT}"
 
@@ -230,6 +232,20 @@ def test_this_repository_can_be_released():
     fragments, problems = changelog.read(ROOT)
     assert problems == []
     assert changelog.missing(ROOT, fragments) == [] or changelog.of_version((ROOT / changelog.FILE).read_text(), config.version)
+
+
+def test_a_clock_that_runs_behind_dates_no_release(fresh):
+    when = {"GIT_COMMITTER_DATE": "2099-01-01T00:00:00Z"}
+    subprocess.run(
+        ["git", "-C", str(fresh), "commit", "--quiet", "--allow-empty", "--message", "From later"],
+        env={**os.environ, **when}, check=True,
+    )  # fmt: skip
+    assert "the last commit is of 2099-01-01; set the clock" in refused(fresh, NEXT, 2)
+
+
+def test_git_failures_name_the_command(fresh):
+    with pytest.raises(GitFailed, match="git tag: fatal"):
+        release_git(fresh, "-c", "user.name=A", "tag", "--annotate", "--message", "x", "a..b")
 
 
 def test_no_room_for_the_files_leaves_no_trace(fresh, tmp_path):

@@ -15,7 +15,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from ..config import read_config
@@ -27,6 +27,7 @@ from .git import (
     GitFailed,
     branch,
     changes,
+    committed_at,
     git,
     head,
     identity,
@@ -60,6 +61,9 @@ def objections(config: Config, version: str) -> list[Problem]:
         problems.append(Problem("book.toml", 0, 0, "REL002", f"{version} is older than {config.version}"))
     if not branch(root):
         raise WrongUse("HEAD is not on a branch; a release commit needs one: git switch BRANCH")
+    now, last = datetime.now(UTC), datetime.fromtimestamp(committed_at(root), UTC)
+    if now < last - timedelta(days=1):
+        raise WrongUse(f"the clock says {now:%Y-%m-%d}, the last commit is of {last:%Y-%m-%d}; set the clock: readers see the day")
     fragments, found = changelog.read(root)
     return problems + found + changelog.missing(root, fragments)
 

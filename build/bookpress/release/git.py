@@ -40,7 +40,8 @@ def git(root: Path, *words: str) -> str:
         raise ToolMissing("git is not installed; a release is a commit and a tag") from None
     if done.returncode:
         said = (done.stderr or done.stdout).strip().splitlines() or [f"status {done.returncode}"]
-        raise GitFailed(f"git {words[0]}: {said[-1]}")
+        command = words[next(n for n in range(0, len(words), 2) if words[n] != "-c")]  # each -c has a value
+        raise GitFailed(f"git {command}: {said[-1]}")
     return done.stdout.rstrip("\n")
 
 
@@ -64,6 +65,11 @@ def require_repository(root: Path) -> None:
 
 def head(root: Path) -> str:
     return asked(root, "rev-parse", "--verify", "HEAD^{commit}")
+
+
+def committed_at(root: Path) -> int:
+    """When HEAD was committed, in seconds of the epoch; 0 without a commit."""
+    return int(asked(root, "log", "-1", "--format=%ct") or 0)
 
 
 def branch(root: Path) -> str:

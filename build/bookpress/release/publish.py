@@ -55,7 +55,7 @@ def _as_tagged(root: Path, made: Made) -> list[Problem]:
         return [Problem(SUMS, 0, 0, "REL012", message, f"git fetch --force --tags; git cat-file -p {made.tag}", "warning")]
     if match[1] != made.sums_sha256:
         message = f"{made.tag} vouches for other bytes than those built here"
-        hint = "made_with in provenance.json differs; readers can't check them against the tag"
+        hint = "REPO or made_with in provenance.json differs; readers can't check them against the tag"
         return [Problem(SUMS, 0, 0, "REL012", message, hint, "warning")]
     return []
 
