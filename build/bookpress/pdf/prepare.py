@@ -177,7 +177,8 @@ def _drop(element: etree._Element) -> None:
 def _links(root: etree._Element, setting: Setting) -> None:
     """Room for page numbers after links to other chapters; addresses for files of the book."""
     digits: Mapping[str, int] = dict(setting.digits)
-    seen: set[tuple[int, str]] = set()
+    # The block is kept beside its number: lxml gives the number of one that nobody holds to another element.
+    seen: dict[tuple[int, str], etree._Element] = {}
     for link in [a for a in root.iter("a") if a.get("href")]:
         href = link.get("href")
         if href.startswith("file:"):
@@ -190,7 +191,7 @@ def _links(root: etree._Element, setting: Setting) -> None:
             block = next(e for e in link.iterancestors() if e.get("data-line") or e is root)
             place = (id(block), href)
             if place not in seen:
-                seen.add(place)
+                seen[place] = block
                 width = _BRACKETS + _DIGIT * digits.get(href, 3)
                 _sub(link, "span", class_="slot", data_style="reference", style=f"width:{width:.2f}em")
 
