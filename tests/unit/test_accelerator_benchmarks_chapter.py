@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
 import json
 import re
 import sys
@@ -11,6 +10,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+
+from bookfiles import load_script
 
 ROOT = Path(__file__).parents[2]
 CHAPTER = ROOT / "chapters/hardware/accelerator-benchmarks.md"
@@ -24,17 +25,9 @@ def record(name: str) -> dict:
     return json.loads((RECORDS / name).read_text(encoding="utf-8"))
 
 
-def load(path: Path, name: str):
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(scope="module")
 def shapes():
-    return load(FIXTURES / "gemm_shapes.py", "gemm_shapes")
+    return load_script(FIXTURES / "gemm_shapes.py")
 
 
 def config(name: str) -> dict:
@@ -164,7 +157,7 @@ def test_named_data_types_are_the_tools() -> None:
 def test_figure_is_drawn_from_its_inputs(script: str, monkeypatch) -> None:
     folder = CHAPTER.parent / "figures/src"
     monkeypatch.syspath_prepend(str(folder))
-    module = load(folder / f"{script}.py", script)
+    module = load_script(folder / f"{script}.py")
     want = module.p.inputs_hash(script, module.FACTS, module.FILES)
     name = f"figures/accelerator-benchmarks-{script.removeprefix('matmul_')}.svg"
     svg = (CHAPTER.parent / name).read_text(encoding="utf-8")

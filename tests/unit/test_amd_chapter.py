@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
 import json
 import re
 import subprocess
@@ -13,19 +12,13 @@ from pathlib import Path
 import pytest
 import yaml
 
+from bookfiles import load_script
+
 BOOK = Path(__file__).resolve().parents[2]
 HARDWARE = BOOK / "chapters" / "hardware"
 TOOLS = HARDWARE / "fixtures" / "amd"
 TEXT = (HARDWARE / "amd.md").read_text(encoding="utf-8")
 UUIDS = [f"GPU-{n:016x}" for n in range(8)]
-
-
-def module(path: Path):
-    spec = importlib.util.spec_from_file_location(f"amd_{path.stem}", path)
-    loaded = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = loaded  # dataclasses look their module up
-    spec.loader.exec_module(loaded)
-    return loaded
 
 
 def script(name: str, *args: str, text: str = "") -> subprocess.CompletedProcess:
@@ -40,7 +33,7 @@ def script(name: str, *args: str, text: str = "") -> subprocess.CompletedProcess
 
 @pytest.fixture(scope="module")
 def visible():
-    return module(TOOLS / "visible.py")
+    return load_script(TOOLS / "visible.py")
 
 
 def seen(visible, **given: str) -> tuple[int, ...]:
@@ -78,7 +71,7 @@ def test_known_cases_agree():
 
 @pytest.fixture(scope="module")
 def hostcheck():
-    return module(TOOLS / "hostcheck.py")
+    return load_script(TOOLS / "hostcheck.py")
 
 
 @pytest.fixture
@@ -137,7 +130,7 @@ def test_facts_run_here():
     ("gfx90a:sramecc+:xnack-", "gfx9-4-generic", False), ("gfx90a:xnack-", "amdgcnspirv", True),
 ])  # fmt: skip
 def test_code_object_fits(device, built, fits):
-    assert module(TOOLS / "arch.py").fits(device, built) is fits
+    assert load_script(TOOLS / "arch.py").fits(device, built) is fits
 
 
 # --- ras.py, ecc.py ---
@@ -183,7 +176,7 @@ def test_counters_read_both_layouts():
 ])  # fmt: skip
 def test_the_books_scripts_read_rccls_version(monkeypatch, line, version):
     monkeypatch.syspath_prepend(BOOK / "scripts")
-    log = module(BOOK / "scripts/clusterprobe/transport_log.py")
+    log = load_script(BOOK / "scripts/clusterprobe/transport_log.py")
     assert log.VERSION_LINE.search(line)[1] == version
 
 
@@ -199,7 +192,7 @@ def number(value) -> float:
 
 
 def test_mesh_uses_the_books_links():
-    drawn = module(HARDWARE / "figures/src/amd.py")
+    drawn = load_script(HARDWARE / "figures/src/amd.py")
     for part, record in (("MI300X", "xgmi_mi300"), ("MI350X", "xgmi_mi350")):
         link = number(links()[record]["pair_one_way_gb_per_s"])
         assert drawn.LINK[part][0] == link
@@ -246,7 +239,7 @@ def test_printed_arithmetic():
 
 def test_fp8_conversion_is_exact():
     torch = pytest.importorskip("torch")
-    fp8 = module(TOOLS / "fp8.py")
+    fp8 = load_script(TOOLS / "fp8.py")
     codes = torch.arange(256, dtype=torch.uint8).view(fp8.FN)
     bits, scale = fp8.to_fnuz(codes, 3.0)
     want, got = codes.float() * 3.0, bits.float() * scale
@@ -271,7 +264,7 @@ def test_waves():
 
 
 def test_figures_are_what_their_script_draws():
-    drawing = module(HARDWARE / "figures/src/amd.py")
+    drawing = load_script(HARDWARE / "figures/src/amd.py")
     for name, draw in drawing.FIGURES.items():
         assert (HARDWARE / f"figures/{name}.svg").read_text() == draw()
 

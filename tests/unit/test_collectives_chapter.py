@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
-import sys
 from pathlib import Path
 
 import jsonschema
@@ -13,28 +11,17 @@ import pytest
 import yaml
 from referencing import Registry, Resource
 
+from bookfiles import load_script
+
 BOOK = Path(__file__).resolve().parents[2]
 HARDWARE = BOOK / "chapters/hardware"
 MEASUREMENTS = HARDWARE / "measurements"
 TEXT = (HARDWARE / "collectives.md").read_text(encoding="utf-8")
 
 
-def load(path: Path):
-    """A script as a module, with its own folder to import from."""
-    sys.path.insert(0, str(path.parent))
-    try:
-        spec = importlib.util.spec_from_file_location(path.stem, path)
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[path.stem] = module  # dataclasses look themselves up
-        spec.loader.exec_module(module)
-        return module
-    finally:
-        sys.path.remove(str(path.parent))
-
-
 @pytest.fixture(scope="module")
 def fit():
-    return load(MEASUREMENTS / "gloo_fit.py")
+    return load_script(MEASUREMENTS / "gloo_fit.py")
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +66,8 @@ def test_rows_that_miss_widely_are_of_one_run_and_their_repeats_are_on_the_line(
     judged = [r for r in fit.judged(rows, *fit.fit(rows))
               if r["op"] in ("all_reduce", "broadcast") and r["bytes"] >= fit.LARGE]
     wide = [r for r in judged if abs(r["error"]) > 0.3]
-    assert len(wide) == 4 and len({r["run"] for r in wide}) == 1
+    assert len(wide) == 4
+    assert len({r["run"] for r in wide}) == 1
     for row in wide:
         (other,) = [r for r in judged if r["run"] != row["run"]
                     and all(r[key] == row[key] for key in ("op", "hosts", "bytes"))]
@@ -98,7 +86,7 @@ def test_slices():
 
 @pytest.mark.parametrize("n", [8, 64, 512])
 def test_crossover(n):
-    figures = load(HARDWARE / "figures/src/collectives.py")
+    figures = load_script(HARDWARE / "figures/src/collectives.py")
     alpha, rate = 14e-6, 50e9
     equal = figures.crossing(n, alpha, rate)
     assert figures.ring_time(n, equal, alpha, rate) == pytest.approx(figures.tree_time(n, equal, alpha, rate))
@@ -145,7 +133,7 @@ def test_message_sizes_of_all_to_all():
 
 @pytest.mark.parametrize("script", ["collectives", "network_benchmarks"])
 def test_figures_are_what_their_scripts_draw(script):
-    module = load(HARDWARE / f"figures/src/{script}.py")
+    module = load_script(HARDWARE / f"figures/src/{script}.py")
     drawn = {"collectives": ("moves", "algorithms", "crossover", "gloo"),
              "network_benchmarks": ("shapes", "latency", "pair")}[script]
     for name in drawn:

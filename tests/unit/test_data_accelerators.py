@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import csv
-import datetime
-import importlib.util
 import json
 import re
 from collections.abc import Iterator
@@ -16,6 +14,7 @@ import pytest
 import yaml
 from referencing import Registry, Resource
 
+from bookfiles import load_script, plain
 from bookpress.cache import digest
 from bookpress.config import read_config
 from bookpress.expand import expand, facts_for
@@ -28,15 +27,6 @@ MEASUREMENTS = CHAPTER.parent / "measurements"
 VENDOR = re.compile(r"^(nvidia|amd|intel|google|aws)_")
 TABLES = ("accelerators_dense", "accelerators_memory", "accelerators_cache", "accelerators_preview")
 KNOWN = {"verified", "measured", "computed"}
-
-
-def plain(node: Any) -> Any:
-    """Dates as the JSON schema sees them."""
-    if isinstance(node, dict):
-        return {k: plain(v) for k, v in node.items()}
-    if isinstance(node, list):
-        return [plain(v) for v in node]
-    return node.isoformat() if isinstance(node, datetime.date) else node
 
 
 @pytest.fixture(scope="module")
@@ -376,9 +366,7 @@ def test_the_output_of_the_run_is_the_summary_of_the_stored_json(measured):
 def test_figures_are_up_to_date(script, monkeypatch):
     folder = CHAPTER.parent / "figures/src"
     monkeypatch.syspath_prepend(str(folder))
-    spec = importlib.util.spec_from_file_location(script, folder / f"{script}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load_script(folder / f"{script}.py")
     want = module.p.inputs_hash(script, module.FACTS, module.FILES)
     svg = (CHAPTER.parent / f"figures/accelerators-{script}.svg").read_text()
     assert f"<!-- inputs {want} -->" in svg, f"run figures/src/{script}.py again"

@@ -19,6 +19,7 @@ import pytest
 import yaml
 from referencing import Registry, Resource
 
+from bookfiles import plain
 from bookpress.facts import Facts
 
 DATA = Path(__file__).resolve().parents[2] / "data"
@@ -35,15 +36,6 @@ COUNTS = {
     "ports", "shelves", "sockets", "spine", "streaming_trees", "supplies_per_shelf",
     "switch_or_cable", "threads", "trees", "unexpected",
 }  # fmt: skip
-
-
-def plain(node: Any) -> Any:
-    """Dates as the JSON schema sees them."""
-    if isinstance(node, dict):
-        return {key: plain(value) for key, value in node.items()}
-    if isinstance(node, list):
-        return [plain(value) for value in node]
-    return node.isoformat() if isinstance(node, datetime.date) else node
 
 
 def numbers(node: Any, path: str) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import json
 import re
 import socket
@@ -13,6 +12,8 @@ import threading
 from pathlib import Path
 
 import pytest
+
+from bookfiles import load_script
 
 BOOK = Path(__file__).resolve().parents[2]
 CHAPTER = BOOK / "chapters" / "debugging"
@@ -135,8 +136,6 @@ def test_hung_kernels_agree_with_their_raw_files():
 
 
 def test_figures_are_what_their_script_draws():
-    spec = importlib.util.spec_from_file_location("hangs", CHAPTER / "figures" / "src" / "hangs.py")
-    drawing = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(drawing)
+    drawing = load_script(CHAPTER / "figures/src/hangs.py")
     for name, draw in (("triage", drawing.triage), ("timeline", drawing.timeline)):
         assert (CHAPTER / "figures" / f"hangs-{name}.svg").read_text() == draw()

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import datetime
-import importlib.util
 import json
 import math
 import re
 import statistics
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import jsonschema
@@ -18,28 +15,13 @@ import pytest
 import yaml
 from referencing import Registry, Resource
 
+from bookfiles import load_script, plain
 from bookpress.facts import Facts
 
 BOOK = Path(__file__).resolve().parents[2]
 HARDWARE = BOOK / "chapters/hardware"
 TEXT = (HARDWARE / "host-cpu.md").read_text(encoding="utf-8")
 RECORD = json.loads((HARDWARE / "measurements/host_cpu.json").read_text())
-
-
-def load(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def plain(node: Any) -> Any:
-    """Dates as the JSON schema sees them."""
-    if isinstance(node, dict):
-        return {k: plain(v) for k, v in node.items()}
-    if isinstance(node, list):
-        return [plain(v) for v in node]
-    return node.isoformat() if isinstance(node, datetime.date) else node
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +76,7 @@ def test_text_quotes_the_filed_range(hosts):
 
 
 def test_core_counts():
-    cores = load(HARDWARE / "fixtures/host-cpu/cores.py").cores
+    cores = load_script(HARDWARE / "fixtures/host-cpu/cores.py").cores
     assert cores(8, 2) == 28
     assert cores(8, 4) == 44
     assert math.ceil(1800 / 220) == 9
@@ -118,7 +100,7 @@ def test_worked_times(hosts):
 
 
 def test_budget_reads_both_versions_of_cgroups_and_parents(tmp_path):
-    quota = load(HARDWARE / "fixtures/host-cpu/budget.py").quota
+    quota = load_script(HARDWARE / "fixtures/host-cpu/budget.py").quota
     own = tmp_path / "cgroup"
     own.write_text("0::/pod/inner\n")
     inner = tmp_path / "v2/pod/inner"
@@ -136,7 +118,7 @@ def test_budget_reads_both_versions_of_cgroups_and_parents(tmp_path):
 
 
 def test_budget_rounds_down_and_never_to_nothing(monkeypatch):
-    module = load(HARDWARE / "fixtures/host-cpu/budget.py")
+    module = load_script(HARDWARE / "fixtures/host-cpu/budget.py")
     monkeypatch.setattr(module.os, "cpu_count", lambda: 96)
     monkeypatch.setattr(module.os, "sched_getaffinity", lambda _: set(range(96)))
     for limit, want in ((7.65, 7), (0.5, 1), (math.inf, 96)):
@@ -146,7 +128,7 @@ def test_budget_rounds_down_and_never_to_nothing(monkeypatch):
 
 def test_medians_of_the_record_are_those_of_its_quiet_runs():
     sys.modules.pop("host_cpu", None)
-    module = load(HARDWARE / "measurements/host_cpu.py")
+    module = load_script(HARDWARE / "measurements/host_cpu.py")
     assert module.summary(RECORD) == RECORD["summary"]
     quiet = [r["value"]["late_p99_us"] for r in RECORD["crowd"]["16"] if r["foreign_share"] <= RECORD["quiet_share"]]
     assert RECORD["summary"]["crowd"]["16"]["late_p99_us"] == round(statistics.median(quiet), 3)
@@ -161,7 +143,7 @@ def test_text_says_of_crowds_what_the_record_holds():
 
 
 def test_record_goes_on_and_leaves_busy_runs_out_of_medians():
-    module = load(HARDWARE / "measurements/host_cpu.py")
+    module = load_script(HARDWARE / "measurements/host_cpu.py")
     runs = [{"value": v, "foreign_share": s} for v, s in ((10.0, 0.0), (12.0, 0.1), (90.0, 0.5))]
     empty = {k: {} for k in ("crowd", "threads_one_process", "threads_two_processes", "switch_us")}
     record = {**empty, "quota": None, "bandwidth_gb_per_s": {"read": runs, "copy": runs[2:]}}
@@ -179,6 +161,6 @@ def test_virtual_machine_shows_what_the_text_says():
 def test_figure_was_drawn_from_this_record(monkeypatch):
     monkeypatch.syspath_prepend(str(HARDWARE / "figures/src"))
     sys.modules.pop("plotting", None)
-    module = load(HARDWARE / "figures/src/host_cpu_crowd.py")
+    module = load_script(HARDWARE / "figures/src/host_cpu_crowd.py")
     want = module.p.inputs_hash("host_cpu_crowd", module.FACTS, module.FILES)
     assert f"<!-- inputs {want} -->" in (HARDWARE / "figures/host-cpu-crowd.svg").read_text()[:600]

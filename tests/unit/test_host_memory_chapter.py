@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 import yaml
+
+from bookfiles import load_script
 
 BOOK = Path(__file__).resolve().parents[2]
 HARDWARE = BOOK / "chapters/hardware"
@@ -21,15 +21,8 @@ TEXT = (HARDWARE / "host-memory.md").read_text(encoding="utf-8")
 RECORD = json.loads((HARDWARE / "measurements/host_memory.json").read_text())
 
 
-def load(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_worked_sum_and_the_resume_that_breaks_it():
-    sizing = load(FIXTURES / "sizing.py")
+    sizing = load_script(FIXTURES / "sizing.py")
     offload, staged = sizing.offload(70e9, 4), sizing.staging(70e9, 4)
     workers = sizing.data(8, 4, 2, 64e6)
     assert (offload, staged, round(workers)) == (210, 245, 20)
@@ -70,7 +63,7 @@ def test_pinned_blocks_round_up_to_powers_of_two():
 
 
 def test_summary_is_made_of_the_record():
-    module = load(HARDWARE / "measurements/host_memory.py")
+    module = load_script(HARDWARE / "measurements/host_memory.py")
     assert module.summary(RECORD["cases"]) == RECORD["summary"]
     assert all(len(runs) == RECORD["repeats"] for runs in RECORD["cases"].values())
 
@@ -122,7 +115,7 @@ def test_cache_is_dropped_before_anyone_is_killed():
 def test_figure_was_drawn_from_this_record(monkeypatch):
     monkeypatch.syspath_prepend(str(HARDWARE / "figures/src"))
     sys.modules.pop("plotting", None)
-    module = load(HARDWARE / "figures/src/host_memory_cow.py")
+    module = load_script(HARDWARE / "figures/src/host_memory_cow.py")
     want = module.p.inputs_hash("host_memory_cow", module.FACTS, module.FILES)
     assert f"<!-- inputs {want} -->" in (HARDWARE / "figures/host-memory-cow.svg").read_text()[:600]
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
-import importlib.util
 import json
 import math
 import re
@@ -11,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import jsonschema
@@ -19,6 +16,7 @@ import pytest
 import yaml
 from referencing import Registry, Resource
 
+from bookfiles import load_script, plain
 from bookpress.config import read_config
 from bookpress.expand import expand, facts_for
 from bookpress.facts import Facts
@@ -31,26 +29,7 @@ LOOPBACK = CHAPTER.parent / "measurements/network_loopback.json"
 GOOD = {"verified", "measured", "computed"}
 
 
-def module(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec
-    assert spec.loader
-    made = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = made  # dataclasses look their module up
-    spec.loader.exec_module(made)
-    return made
-
-
-nt = module(FIXTURES / "calculators/network_time.py")
-
-
-def plain(node: Any) -> Any:
-    """Dates as the JSON schema sees them."""
-    if isinstance(node, dict):
-        return {k: plain(v) for k, v in node.items()}
-    if isinstance(node, list):
-        return [plain(v) for v in node]
-    return node.isoformat() if isinstance(node, datetime.date) else node
+nt = load_script(FIXTURES / "calculators/network_time.py")
 
 
 def load(name: str) -> dict[str, Any]:
@@ -368,7 +347,7 @@ def test_the_reported_sweep_in_the_fence_is_the_stored_one():
 
 
 def test_committed_figures_are_what_the_script_draws():
-    drawn = module(CHAPTER.parent / "figures/src/network.py")
+    drawn = load_script(CHAPTER.parent / "figures/src/network.py")
     for name, draw in drawn.FIGURES.items():
         assert (CHAPTER.parent / f"figures/{name}.svg").read_text(encoding="utf-8") == draw(), name
 
@@ -380,7 +359,7 @@ def check(*args: str) -> subprocess.CompletedProcess:
 
 
 def test_link_check_finds_the_slow_slot_and_the_bad_ports(tmp_path):
-    module(FIXTURES / "network/sample_node.py").build(tmp_path)
+    load_script(FIXTURES / "network/sample_node.py").build(tmp_path)
     done = check("--root", str(tmp_path), "--port-gbit", "400")
     assert done.returncode == 1
     lines = {row.split()[0]: row for row in done.stdout.splitlines()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import subprocess
@@ -11,22 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from bookfiles import load_script
+
 BOOK = Path(__file__).resolve().parents[2]
 HARDWARE = BOOK / "chapters/hardware"
 MEASUREMENTS = HARDWARE / "measurements"
 FIXTURES = HARDWARE / "fixtures/network-debugging"
 TEXT = (HARDWARE / "network-debugging.md").read_text(encoding="utf-8")
-
-
-def module(path: Path):
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    made = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = made
-    for folder in (path.parent, BOOK / "scripts"):
-        if str(folder) not in sys.path:
-            sys.path.insert(0, str(folder))
-    spec.loader.exec_module(made)
-    return made
 
 
 # --- counters.py ---
@@ -38,7 +28,7 @@ def snapshot(host: str, **counters: int) -> dict[str, dict]:
 
 @pytest.fixture(scope="module")
 def counters():
-    return module(FIXTURES / "counters.py")
+    return load_script(FIXTURES / "counters.py", BOOK / "scripts")
 
 
 def test_counters_are_read_from_both_folders_and_unreadable_ones_left_out(counters, tmp_path):
@@ -95,7 +85,7 @@ LINE = ("vm:7:7 [0] NCCL INFO {}: opCount 0 sendbuff 0x7f recvbuff 0x7f count {}
 
 
 def test_one_step_is_cut_out_between_markers_and_bytes_follow_the_type():
-    coll = module(FIXTURES / "coll_log.py")
+    coll = load_script(FIXTURES / "coll_log.py", BOOK / "scripts")
     marker = LINE.format("AllReduce", 12345, 7, 2)
     log = [LINE.format("Broadcast", 10, 7, 2), marker, "noise", LINE.format("AllGather", 100, 9, 8),
            LINE.format("ReduceScatter", 100, 7, 2), marker]
@@ -115,7 +105,7 @@ def test_the_counted_step_sends_every_parameter_once():
 
 
 def test_real_logs_give_the_three_ways():
-    log = module(BOOK / "scripts/clusterprobe/transport_log.py")
+    log = load_script(BOOK / "scripts/clusterprobe/transport_log.py", BOOK / "scripts")
     ways = {"p2p": "p2p", "shm": "shm", "socket": "socket"}
     for name, kind in ways.items():
         files = sorted((MEASUREMENTS / "nccl_logs_h200_pair").glob(f"{name}_rank*.log"))
@@ -159,6 +149,6 @@ def test_go_back_and_timeouts():
 
 
 def test_figures_are_what_their_script_draws():
-    drawing = module(HARDWARE / "figures/src/network_debugging.py")
+    drawing = load_script(HARDWARE / "figures/src/network_debugging.py", BOOK / "scripts")
     for name, draw in (("triage", drawing.triage), ("transports", drawing.transports)):
         assert (HARDWARE / f"figures/network-debugging-{name}.svg").read_text() == draw()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import csv
-import datetime
-import importlib.util
 import json
 import re
 import subprocess
@@ -17,26 +15,12 @@ import pytest
 import yaml
 from referencing import Registry, Resource
 
+from bookfiles import load_script, plain
+
 BOOK = Path(__file__).resolve().parents[2]
 HARDWARE = BOOK / "chapters" / "hardware"
 TOOLS = HARDWARE / "fixtures" / "nvidia"
 TEXT = (HARDWARE / "nvidia.md").read_text(encoding="utf-8")
-
-
-def plain(node: Any) -> Any:
-    if isinstance(node, dict):
-        return {k: plain(v) for k, v in node.items()}
-    if isinstance(node, list):
-        return [plain(v) for v in node]
-    return node.isoformat() if isinstance(node, datetime.date) else node
-
-
-def module(path: Path):
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    loaded = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = loaded  # dataclasses look their module up
-    spec.loader.exec_module(loaded)
-    return loaded
 
 
 def script(name: str, *args: str, text: str = "") -> subprocess.CompletedProcess:
@@ -195,7 +179,7 @@ def test_worked_example_of_the_link_event():
 
 @pytest.fixture(scope="module")
 def health():
-    return module(TOOLS / "health.py")
+    return load_script(TOOLS / "health.py")
 
 
 @pytest.fixture
@@ -299,7 +283,7 @@ def test_lines_that_the_text_names_are_there():
 
 
 def test_figures_are_what_their_script_draws():
-    drawing = module(HARDWARE / "figures/src/nvidia_faults.py")
+    drawing = load_script(HARDWARE / "figures/src/nvidia_faults.py")
     for name, draw in (("triage", drawing.triage), ("memory", drawing.memory)):
         assert (HARDWARE / f"figures/nvidia-{name}.svg").read_text() == draw()
 

@@ -1,6 +1,6 @@
 """Drawing with the standard library: boxes, arrows and charts as SVG, ink on white, legible in greyscale.
 
-Used by collectives.py and network_benchmarks.py of this folder. Coordinates are pixels of a drawing 600
+Used by the scripts of this folder that draw without matplotlib. Coordinates are pixels of a drawing 600
 wide, which the page sets 120 mm wide, so 14 pixels are 8 points.
 """
 

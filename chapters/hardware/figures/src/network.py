@@ -9,14 +9,13 @@ from __future__ import annotations
 import math
 from pathlib import Path
 from typing import Any
-from xml.sax.saxutils import escape
 
 import yaml
+from inkdraw import INK, box, circle, svg, text
 
 OUT = Path(__file__).resolve().parents[1]
 DATA = OUT.parents[2] / "data/interconnects.yaml"
-FONT = "'Source Sans 3','DejaVu Sans',sans-serif"
-INK, SOFT, GREY, PALE, WHITE = "#1a1a1a", "#5b6570", "#cfd6df", "#eef1f5", "#ffffff"
+SOFT, GREY, PALE, WHITE = "#5b6570", "#cfd6df", "#eef1f5", "#ffffff"
 
 
 def figure_of(record: str, key: str) -> float:
@@ -24,41 +23,11 @@ def figure_of(record: str, key: str) -> float:
     return float(node["value"] if isinstance(node, dict) else node)
 
 
-def text(x: float, y: float, words: str, anchor: str = "start", size: int = 14, bold: bool = False) -> str:
-    weight = ' font-weight="600"' if bold else ""
-    return (
-        f'<text x="{x:g}" y="{y:g}" font-size="{size}" text-anchor="{anchor}"{weight} '
-        f'fill="{INK}">{escape(words)}</text>'
-    )
-
-
-def box(x: float, y: float, w: float, h: float, fill: str = WHITE, round_: float = 3) -> str:
-    return (
-        f'<rect x="{x:g}" y="{y:g}" width="{w:g}" height="{h:g}" rx="{round_:g}" fill="{fill}" '
-        f'stroke="{INK}" stroke-width="1"/>'
-    )
-
-
 def line(x1: float, y1: float, x2: float, y2: float, width: float = 1, dash: str = "", ink: str = INK) -> str:
     extra = f' stroke-dasharray="{dash}"' if dash else ""
     return (
         f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{ink}" '
         f'stroke-width="{width:g}"{extra}/>'
-    )
-
-
-def node(x: float, y: float, radius: float = 8, fill: str = WHITE) -> str:
-    return (
-        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}" fill="{fill}" stroke="{INK}" '
-        'stroke-width="1"/>'
-    )
-
-
-def drawing(height: int, title: str, parts: list[str]) -> str:
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 560 {height}" width="560" '
-        f'height="{height}" font-family="{FONT}">\n<title>{escape(title)}</title>\n'
-        f'<rect width="560" height="{height}" fill="{WHITE}"/>\n' + "\n".join(parts) + "\n</svg>\n"
     )
 
 
@@ -79,13 +48,13 @@ def units() -> str:
     parts = []
     for at, (words, value, fill) in enumerate(rows):
         y = 10 + 30 * at
-        parts.append(text(262, y + 17, words, "end", 15))
+        parts.append(text(262, y + 17, words, 15, "end"))
         parts.append(box(270, y, value * scale, 22, fill, 0))
         inside = value > 800
         x = 270 + value * scale + (-6 if inside else 6)
-        parts.append(text(x, y + 16, f"{value:.0f}", "end" if inside else "start", 15, bold=True))
+        parts.append(text(x, y + 16, f"{value:.0f}", 15, "end" if inside else "start", True))
     parts.append(text(270, 10 + 30 * len(rows) + 12, "GB/s for one H100 or H200"))
-    return drawing(206, "Six ways to quote one NVLink 4", parts)
+    return svg(560, 206, "Six ways to quote one NVLink 4", parts)
 
 
 def ring_points(cx: float, cy: float, radius: float, count: int) -> list[tuple[float, float]]:
@@ -94,8 +63,8 @@ def ring_points(cx: float, cy: float, radius: float, count: int) -> list[tuple[f
 
 
 def caption(x: float, y: float, title: str, lines: list[str]) -> list[str]:
-    head = text(x, y, title, "middle", 14, bold=True)
-    return [head, *(text(x, y + 18 * (k + 1), words, "middle") for k, words in enumerate(lines))]
+    head = text(x, y, title, 14, "middle", True)
+    return [head, *(text(x, y + 18 * (k + 1), words, 14, "middle") for k, words in enumerate(lines))]
 
 
 def topologies() -> str:
@@ -103,25 +72,25 @@ def topologies() -> str:
     parts = []
     points = ring_points(95, 92, 68, 8)
     parts += [line(95, 92, x, y, 2.4) for x, y in points]
-    parts += [box(71, 80, 48, 24, GREY), text(95, 96, "switch", "middle", 12)]
-    parts += [node(x, y) for x, y in points]
+    parts += [box(71, 80, 48, 24, GREY), text(95, 96, "switch", 12, "middle")]
+    parts += [circle(x, y, 8) for x, y in points]
     pair, every = (figure_of("nvlink4", k) for k in ("pair_one_way_gb_per_s", "one_way_gb_per_s"))
     parts += caption(95, 192, "NVLink 4, switch", [f"a pair: {pair:.0f} GB/s", f"all peers: {every:.0f} GB/s"])
     points = ring_points(280, 92, 68, 8)
     parts += [line(*points[a], *points[b], 0.9) for a in range(8) for b in range(a)]
-    parts += [node(x, y) for x, y in points]
+    parts += [circle(x, y, 8) for x, y in points]
     pair, every = (figure_of("xgmi_mi300", k) for k in ("pair_one_way_gb_per_s", "one_way_gb_per_s"))
     parts += caption(280, 192, "MI300X, full mesh", [f"a pair: {pair:.0f} GB/s", f"all peers: {every:.0f} GB/s"])
     grid = [(407 + 38 * c, 35 + 38 * r) for r in range(4) for c in range(4)]
     for r in range(4):
         parts.append(line(407 - 20, 35 + 38 * r, 407 + 38 * 3 + 20, 35 + 38 * r))
         parts.append(line(407 + 38 * r, 35 - 20, 407 + 38 * r, 35 + 38 * 3 + 20))
-    parts += [node(x, y) for x, y in grid]
+    parts += [circle(x, y, 8) for x, y in grid]
     pair, every = (figure_of("ici_v6e", k) for k in ("pair_one_way_gb_per_s", "one_way_gb_per_s"))
     parts += caption(464, 192, "TPU v6e, torus", [
         f"a neighbor: {pair:.0f} GB/s", f"four neighbors: {every:.0f} GB/s", "open ends wrap around",
     ])  # fmt: skip
-    return drawing(256, "A switch, a full mesh and a torus", parts)
+    return svg(560, 256, "A switch, a full mesh and a torus", parts)
 
 
 def rails() -> str:
@@ -140,23 +109,23 @@ def rails() -> str:
             wide = 2.4 if dash else wide
             parts.append(line(start + 20 + pitch * rail, nic_y, x, leaf_y + 24, wide, dash))
     for s in (190.0, 372.0):
-        parts += [box(s - 45, spine_y, 90, 24, GREY), text(s, spine_y + 17, "spine", "middle")]
+        parts += [box(s - 45, spine_y, 90, 24, GREY), text(s, spine_y + 17, "spine", 14, "middle")]
     for rail, x in enumerate(leaf_x):
-        parts += [box(x - 38, leaf_y, 76, 24, GREY), text(x, leaf_y + 17, f"leaf {rail}", "middle")]
+        parts += [box(x - 38, leaf_y, 76, 24, GREY), text(x, leaf_y + 17, f"leaf {rail}", 14, "middle")]
     for n, start in enumerate(starts):
         for rail in range(4):
             x = start + 20 + pitch * rail
-            parts += [box(x - 15, nic_y, 30, 18), text(x, nic_y + 14, f"N{rail}", "middle", 12)]
+            parts += [box(x - 15, nic_y, 30, 18), text(x, nic_y + 14, f"N{rail}", 12, "middle")]
             parts.append(line(x, nic_y + 18, x, nic_y + 36))
-            parts += [box(x - 15, nic_y + 36, 30, 20), text(x, nic_y + 51, f"G{rail}", "middle", 12)]
+            parts += [box(x - 15, nic_y + 36, 30, 20), text(x, nic_y + 51, f"G{rail}", 12, "middle")]
         parts.append(line(start + 20, nic_y + 66, start + 20 + 3 * pitch, nic_y + 66, 3))
         for rail in range(4):
             x = start + 20 + pitch * rail
             parts.append(line(x, nic_y + 56, x, nic_y + 66, 1.4))
-        parts.append(text(start + width / 2, nic_y + 86, f"node {n}, NVLink below", "middle", 12))
+        parts.append(text(start + width / 2, nic_y + 86, f"node {n}, NVLink below", 12, "middle"))
     parts.append(text(14, 322, "thick: G1 to G1 of another node, one leaf"))
     parts.append(text(14, 340, "dashed: G0 to G3 of another node, over NVLink to G3 first, then one leaf"))
-    return drawing(350, "Rails: each GPU's NIC ends at the leaf of its own index", parts)
+    return svg(560, 350, "Rails: each GPU's NIC ends at the leaf of its own index", parts)
 
 
 FIGURES = {"network-units": units, "network-topologies": topologies, "network-rails": rails}

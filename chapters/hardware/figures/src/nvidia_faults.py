@@ -6,41 +6,24 @@ Standard library only; ink on white, meaning by shape and words, so greyscale lo
 from __future__ import annotations
 
 from pathlib import Path
-from xml.sax.saxutils import escape
+
+import inkdraw as d
 
 FIGURES = Path(__file__).resolve().parents[1]
-FONT = "'Source Sans 3','DejaVu Sans',sans-serif"
-INK, FILL, PALE = "#1a1a1a", "#d5dbe3", "#f2f4f7"
-
-
-def text(x: float, y: float, words: str, size: int = 14, anchor: str = "start", bold=False) -> str:
-    weight = ' font-weight="600"' if bold else ""
-    return (f'<text x="{x:g}" y="{y:g}" font-size="{size}" text-anchor="{anchor}"{weight} '
-            f'fill="{INK}">{escape(words)}</text>')
+FILL, PALE = "#d5dbe3", "#f2f4f7"
 
 
 def box(x: float, y: float, w: float, h: float, rows: tuple[str, ...], fill: str = "#ffffff") -> list[str]:
     """A box with centered rows, the first one bold."""
-    parts = [f'<rect x="{x:g}" y="{y:g}" width="{w:g}" height="{h:g}" rx="4" fill="{fill}" '
-             f'stroke="{INK}" stroke-width="1.2"/>']
     top = y + h / 2 - 9 * (len(rows) - 1) + 5
-    return parts + [text(x + w / 2, top + 18 * n, row, 14 if n == 0 else 13, "middle", n == 0)
-                    for n, row in enumerate(rows)]
+    return [d.box(x, y, w, h, fill, 4)] + [
+        d.text(x + w / 2, top + 18 * n, row, 14 if n == 0 else 13, "middle", n == 0) for n, row in enumerate(rows)
+    ]
 
 
-def arrow(*points: tuple[float, float], words: str = "", at: tuple[float, float] = (0, 0)) -> list[str]:
-    path = " ".join(f"{'M' if n == 0 else 'L'}{x:g} {y:g}" for n, (x, y) in enumerate(points))
-    parts = [f'<path d="{path}" fill="none" stroke="{INK}" stroke-width="1.2" marker-end="url(#tip)"/>']
-    return parts + ([text(*at, words, 13)] if words else [])
-
-
-def svg(width: int, height: int, title: str, parts: list[str]) -> str:
-    tip = ('<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" '
-           f'markerHeight="7" orient="auto"><path d="M0 0L8 4L0 8z" fill="{INK}"/></marker></defs>')
-    body = "\n".join(parts)
-    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
-            f'height="{height}" font-family="{FONT}">\n<title>{escape(title)}</title>\n{tip}\n'
-            f'<rect width="{width}" height="{height}" fill="#ffffff"/>\n{body}\n</svg>\n')
+def arrow(start: tuple[float, float], end: tuple[float, float], words: str = "",
+          at: tuple[float, float] = (0, 0)) -> list[str]:
+    return [d.arrow(*start, *end)] + ([d.text(*at, words, 13)] if words else [])
 
 
 QUESTIONS = (
@@ -65,7 +48,7 @@ def triage() -> str:
         parts += arrow((left + 220, y + 25), (right - 4, y + 25), words="yes", at=(left + 252, y + 19))
         if no:
             parts += arrow((left + 110, y + 50), (left + 110, y + step - 3), words=no, at=(left + 118, y + 67))
-    return svg(560, 6 + len(QUESTIONS) * step - 18, "Five questions find the owner of a GPU failure", parts)
+    return d.svg(560, 6 + len(QUESTIONS) * step - 18, "Five questions find the owner of a GPU failure", parts)
 
 
 def memory() -> str:
@@ -83,7 +66,7 @@ def memory() -> str:
     parts += arrow((240, 211), (308, 211))
     parts += box(312, 294, 244, 50, ("Field diagnostic, return", "the flag stays set"), FILL)
     parts += arrow((434, 254), (434, 291))
-    return svg(560, 350, "What happens to a row of GPU memory that fails", parts)
+    return d.svg(560, 350, "What happens to a row of GPU memory that fails", parts)
 
 
 if __name__ == "__main__":
