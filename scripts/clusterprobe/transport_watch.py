@@ -8,7 +8,7 @@ import socket
 import tempfile
 from typing import Any, Dict, List, Optional, Tuple
 
-from clusterprobe.exits import CANNOT_RUN, OK, TOO_SLOW
+from clusterprobe.exits import CANNOT_RUN, OK, TOO_SLOW, ProbeFailure
 from clusterprobe.transport_log import (
     TransportView,
     judge_transport,
@@ -25,6 +25,17 @@ def own_log_path(pattern: str) -> str:
     """NCCL_DEBUG_FILE as NCCL fills it in: %h is the host, %p the process."""
     host = socket.gethostname().split(".")[0]
     return pattern.replace("%h", host).replace("%p", str(os.getpid()))
+
+
+def open_log_folder(folder: str) -> None:
+    """Make the folder and see that it can be written: NCCL itself says nothing when it can't."""
+    try:
+        os.makedirs(folder, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise ProbeFailure(CANNOT_RUN, f"--transports {folder} can't be written: {error.strerror or error}",
+                           "name a folder that every rank can write, or leave it out") from None
 
 
 class TransportWatch:
@@ -46,7 +57,7 @@ class TransportWatch:
             target.setdefault("NCCL_DEBUG_SUBSYS", "INIT,ENV,NET")  # nothing that is written per call
         if not target.get("NCCL_DEBUG_FILE"):
             if self._folder:
-                os.makedirs(self._folder, exist_ok=True)
+                open_log_folder(self._folder)
             else:
                 self._made = tempfile.mkdtemp(prefix="nccl-log-")
             target["NCCL_DEBUG_FILE"] = os.path.join(self._folder or self._made or "", "nccl-%h-%p.log")

@@ -154,3 +154,13 @@ def test_gloo_has_no_nccl_log(run_tool, tmp_path, valid_report):
     assert (done.rc, done.err) == (6, "")
     assert "no rank wrote an NCCL log" in done.why
     assert not glob.glob(str(Path(tempfile.gettempdir()) / f"nccl-log-*/nccl-*-{os.getpid()}.log"))
+
+
+def test_a_log_folder_that_cannot_be_written_ends_the_run_before_it_starts(run_tool, valid_report, tmp_path):
+    (tmp_path / "file").write_text("")
+    ended = run_tool(BENCH, "--nproc", "2", "--device", "cpu", "--sizes", "1K", "--transports", "file/logs", "--json", "out.json")
+    assert ended.rc == CANNOT_RUN
+    assert "--transports file/logs can't be written: Not a directory" in ended.out
+    assert "next: name a folder that every rank can write" in ended.out
+    assert ended.err == ""
+    assert valid_report(tmp_path / "out.json")["rc"] == CANNOT_RUN
