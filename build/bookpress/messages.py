@@ -27,8 +27,9 @@ class _Entry:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Sorted by letters and digits alone: brackets and quotes say nothing about the place."""
-        return re.sub(r"[\W_]+", " ", self.message).strip().casefold(), self.message
+        """Sorted by letters and digits alone: brackets, quotes and a time in front say nothing about the place."""
+        said = re.sub(r"^\[\d{4}-\d\d-\d\d[^]]*\]", "", self.message)
+        return re.sub(r"[\W_]+", " ", said).strip().casefold(), self.message
 
 
 def _questions(facts: Facts) -> Iterator[Mapping[str, Any]]:
