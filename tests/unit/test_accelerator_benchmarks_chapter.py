@@ -60,26 +60,55 @@ def test_seconds_for_each_shape_of_the_exhaustive_scan() -> None:
     assert f"looked at {looked[1]} in 24 s" in TEXT
 
 
+def strongest_rival(pairs: list[dict], winner: str) -> dict:
+    """The pair in which a search's winner looks worst."""
+    return min(
+        (pair for pair in pairs if pair["winner"] == winner), key=lambda pair: pair["ratio"]
+    )
+
+
+def sustained(run: dict) -> dict:
+    return next(figure for figure in run["figures"] if figure["state"] == "sustained")
+
+
 def test_searches_against_the_exhaustive_sweep() -> None:
-    first = [
-        p for p in record("mamf_interleaved.json")["contest"]["ratios"] if p["rank_in_sweep"] == 1
-    ]
-    assert [round(pair["ratio"], 4) for pair in first] == [1.0078, 0.9945]
-    assert all(pair["ratio"] > 0.994 for pair in first)  # within 0.6%, or better
-    for pair in first:
-        assert f"95% CI {pair['ci95'][0]:.4f} to {pair['ci95'][1]:.4f}" in TEXT
-    searches = record("mamf_interleaved.json")["searches"]
-    assert all(18 < run["wall_s"] < 20.5 for run in searches)
-    assert "in 20 s they came within 0.6%" in TEXT
-    held = [next(f["tflops"] for f in s["figures"] if f["state"] == "sustained") for s in searches]
-    assert 0.001 < max(held) / min(held) - 1 < 0.005
+    """Eight default searches on two cards: at most 0.1% below the best of the sweep, in turn with it."""
+    held, ratios = [], []
+    for name in ("0_3", "4_7"):
+        contest = record(f"mamf_interleaved_{name}.json")
+        assert contest["sweep"]["shapes"] == 1152
+        assert len(contest["searches"]) == 4
+        for run in contest["searches"]:
+            assert (run["rc"], run["wall_s"] < 50) == (0, True)
+            won = sustained(run)
+            rival = strongest_rival(
+                contest["contest"]["ratios"], f"{won['m']}x{won['n']}x{won['k']}"
+            )
+            assert (rival["turns"], rival["ci95"][0] > 0.995) == (20, True)
+            held.append(won)
+            ratios.append(rival["ratio"])
+    assert round(100 * (1 - min(ratios)), 1) == 0.1
+    assert len({(won["m"], won["n"], won["k"]) for won in held}) == 8
+    rates = [won["tflops"] for won in held]
+    assert 0.8 < 100 * (max(rates) / min(rates) - 1) < 0.9
+    assert "the worst of eight searches was 0.1% slower" in TEXT
+    assert "within 0.9%" in TEXT
+
+
+def test_a_short_search_may_lose_half_a_percent() -> None:
+    quick = record("mamf_interleaved_12s.json")
+    pairs = quick["contest"]["ratios"]
+    assert min(pairs, key=lambda pair: pair["ratio"]) == pairs[5]  # the one that the text takes
+    assert pairs[5]["ratio"] < 0.995
+    assert max(pair["ratio"] for pair in pairs) > 1.01
+    assert len(quick["searches"]) == 2
 
 
 def test_another_finder_depends_on_the_order_of_its_list() -> None:
-    public = record("mamf_interleaved.json")["public"]
+    public = record("mamf_interleaved_0_3.json")["public"]
     means = [run["best"]["mean"] for run in public["runs"]]
     assert means[0][1] == means[1][1]
-    assert round(100 * (means[0][0] / means[1][0] - 1)) == 4
+    assert round(100 * (means[0][0] / means[1][0] - 1)) == 6
     sizes = public["list"]
     assert len(sizes["m"]) * len(sizes["n"]) * len(sizes["k"]) == 18
     assert "The same 18 shapes" in TEXT
@@ -232,11 +261,28 @@ def test_measured_steps_behind_full_waves() -> None:
 
 
 def test_only_mx_and_nvfp4_were_refused_by_the_card() -> None:
-    ways = record("h200_timing.json")["scaled"]["ways"]
-    refused = {name: way["refused"] for name, way in ways.items() if "refused" in way}
-    assert refused.pop("fp8, blocks 1 x 128 on both").startswith("scale_b must have shape")
+    scales = record("h200_scales.json")
+    refused = {
+        name: way["refused"] for name, way in scales["scaled"]["ways"].items() if "refused" in way
+    }
     assert len(refused) == 2
     assert all("CUBLAS_STATUS_NOT_SUPPORTED" in reason for reason in refused.values())
+    ways = scales["alone"]
+    assert ways["mxfp8, no swizzle"] == {"exit": -11, "last_words": ""}
+    assert "CUBLAS_STATUS_NOT_SUPPORTED" in ways["mxfp8, swizzle"]["last_words"]
+
+
+def test_the_slow_kernel_of_fine_blocks_runs_at_a_higher_clock() -> None:
+    ways = record("h200_scales.json")["scaled"]["ways"]
+    both = ways["fp8, blocks 1 x 128 on both"]
+    others = [
+        way
+        for name, way in ways.items()
+        if name.startswith("fp8,") and not name.endswith("on both")
+    ]
+    assert len(others) == 4
+    assert all(both["sm_mhz"] > 1.05 * way["sm_mhz"] for way in others)
+    assert all(both["sustained_tflops"] < 0.85 * way["sustained_tflops"] for way in others)
 
 
 def test_two_states_behind_the_estimate_of_power_caps() -> None:

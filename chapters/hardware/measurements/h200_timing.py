@@ -4,9 +4,9 @@
     python3 chapters/hardware/measurements/h200_timing.py --out h200_timing.json [--dry]
 
 The parts, one after another: timing mistakes, caches, waves along N, scales of fp8, few rows (decode),
-grouped products (experts), attention, and the scatter of one figure. Needs torch and h200_ceilings.py
-beside it, whose clock, power and timing code it uses. Changes no setting of the card. `--dry` takes small
-sizes, for a machine without one.
+grouped products (experts), attention, the scatter of one figure, and recipes of scales that may end the
+process. Needs torch and h200_ceilings.py beside it, whose clock, power and timing code it uses. Changes no
+setting of the card. `--dry` takes small sizes, for a machine without one.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import datetime
 import json
 import random
 import statistics
+import subprocess
 import sys
 import time
 import traceback
@@ -266,10 +267,35 @@ def scale_ways(bench: Bench, shape: tuple[int, int, int]) -> dict[str, Callable[
             ones(n // 128, k // 128).t(), False),
         "fp8, blocks 1 x 128 on both": lambda: way(
             kinds.BlockWise1x128, inner(m, k // 128), kinds.BlockWise1x128,
-            inner(n, k // 128).t(), False),
+            inner(n, k // 128), False),
         "mxfp8, blocks 1 x 32": mx,
         "nvfp4, blocks 1 x 16": nvfp4,
     }  # fmt: skip
+
+
+# --- recipes that may end the process -------------------------------------------------------------
+
+MXFP8_ALONE = """
+import torch
+from torch.nn.functional import ScalingType, SwizzleType, scaled_mm
+kind, swizzle = ScalingType.BlockWise1x32, {swizzle}
+a, b = (torch.randn(256, 512, device="{device}").to(torch.float8_e4m3fn) for _ in range(2))
+scale = torch.ones(256 * 512 // 32, device="{device}").to(torch.float8_e8m0fnu)
+scaled_mm(a, b.t(), scale, kind, scale, kind, swizzle_a=swizzle, swizzle_b=swizzle, output_dtype=torch.bfloat16)
+torch.cuda.is_available() and torch.cuda.synchronize()
+print("it ran")
+"""
+
+
+def alone(bench: Bench) -> dict:
+    """MXFP8 scales with and without their swizzle, each in a process of its own: how it ended and its last words."""
+    report = {}
+    for name, swizzle in (("mxfp8, no swizzle", "None"), ("mxfp8, swizzle", "SwizzleType.SWIZZLE_32_4_4")):
+        code = MXFP8_ALONE.format(swizzle=swizzle, device=bench.device)
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+        words = (done.stdout + done.stderr).strip().splitlines()
+        report[name] = {"exit": done.returncode, "last_words": words[-1][:300] if words else ""}
+    return report
 
 
 # --- few rows, experts, attention -----------------------------------------------------------------
@@ -400,7 +426,7 @@ def scatter(bench: Bench) -> dict:
     return {"shape_mnk": list(shape), "burst_tflops": bursts, "sustained_tflops": steady}
 
 
-PARTS = (mistakes, caches, waves, decode, grouped, attention, scatter, scaled)
+PARTS = (mistakes, caches, waves, decode, grouped, attention, scatter, scaled, alone)
 
 
 def main() -> int:

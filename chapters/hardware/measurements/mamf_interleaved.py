@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Is the search's winner as fast as the best of an exhaustive sweep, in the same state of the same card?
 
-    python3 mamf_interleaved.py --out DIR [--public PATH] [--budget 20s] [--dry]
+    python3 mamf_interleaved.py --out DIR [--public PATH] [--budget 40s] [--seeds 0 1] [--dry]
 
-One device. First mamf-finder with two seeds, that is with two sets and orders of candidates, and where its
+One device. First mamf-finder with each seed, that is with its own set and order of candidates, and where its
 file is given the public finder. Then, in one process and at the power limit from its first to its last
-product: a sweep of every shape of a fixed grid, twice, in random order; the best 16 of it again, in four
-random orders; the best four of these and the two winners of the search in turn, A B C A B C. Rates are all
+product: a sweep of every shape of a fixed grid, four times, in random order; the best 64 of it twice more, the best
+16 of those in four more orders; the best four of these and the winners of the searches in turn, A B C A B C. Rates are all
 work over all time of a block. The ratio winner / best of the sweep is taken within each turn; its interval is
 the bootstrap's over turns. The best of the sweep is chosen from the looks before, so that luck in the
 turns that count does not choose.
@@ -126,6 +126,10 @@ def best_of(looks: dict[MatmulShape, list], count: int) -> list[MatmulShape]:
     return sorted(rates, key=lambda shape: -rates[shape])[:count]
 
 
+def round_rate(rate: float | None) -> float | None:
+    return rate and round(rate, 2)
+
+
 def interval(ratios: list[float], seed: int = 0) -> list[float]:
     """95% of the mean, percentile bootstrap over turns."""
     chance = random.Random(seed)
@@ -154,7 +158,8 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--public", help="path of the public mamf-finder.py")
     parser.add_argument("--public-device", type=int, default=0, help="another device for the public finder, at the same time")
-    parser.add_argument("--budget", default="20s", help="of each search")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1], help="of the searches")
+    parser.add_argument("--budget", default="40s", help="of each search")
     parser.add_argument("--turns", type=int, default=24)
     parser.add_argument("--dry", action="store_true")
     args = parser.parse_args()
@@ -167,7 +172,7 @@ def main() -> int:
             side.join()  # the same device: one after the other
     record = {"what": "the search's winner and an exhaustive sweep's best, interleaved in the sustained state",
               "date": time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime()), "dry": args.dry,
-              "command": "mamf_interleaved.py " + " ".join(sys.argv[1:]), "searches": [search(seed, args) for seed in (0, 1)]}
+              "command": "mamf_interleaved.py " + " ".join(sys.argv[1:]), "searches": [search(seed, args) for seed in args.seeds]}
 
     def save() -> None:
         (args.out / "mamf_interleaved.json").write_text(json.dumps(record) + "\n")
@@ -179,13 +184,17 @@ def main() -> int:
     record["device"] = {"name": card.device.name, "torch": card.bench.torch.__version__}
     if not args.dry:
         card.looks([MatmulShape(8192, 8192, 8192)], 1.0, 4)  # to the power limit
-    looks, state = card.looks(grid, -1.0, 2)
-    record["sweep"] = {"shapes": len(grid), "passes": 2, "repetitions": 4, "state": state, "best": [
+    passes, wide = (2, 4) if args.dry else (4, 64)
+    looks, state = card.looks(grid, -1.0, passes)
+    record["sweep"] = {"shapes": len(grid), "passes": passes, "repetitions": 4, "state": state, "best": [
         [str(shape), work_over_time(looks[shape])] for shape in best_of(looks, 16)]}
+    record["sweep"]["tflops"] = {str(shape): [round_rate(look.tflops) for look in found] for shape, found in looks.items()}
     save()
-    again, state = card.looks(best_of(looks, 16), 0.02 if args.dry else 0.15, 4)
-    finalists = best_of(again, 4)
-    record["again"] = {"state": state, "mean_tflops": {str(one): work_over_time(found) for one, found in again.items()}}
+    # A sweep's looks are short and follow each other at random: the best of many is partly luck. Two more rounds sort it out.
+    for name, count, turns in (("wide", wide, 2), ("again", 16, 4)):
+        looks, state = card.looks(best_of(looks, count), 0.02 if args.dry else 0.15, turns)
+        record[name] = {"state": state, "turns": turns, "mean_tflops": {str(one): work_over_time(found) for one, found in looks.items()}}
+    finalists = best_of(looks, 4)
     record["contest"] = contest(card, winners, finalists, 0.02 if args.dry else 0.2, 6 if args.dry else args.turns)
     save()
     for pair in record["contest"]["ratios"]:
