@@ -25,12 +25,17 @@ EXPIRY_GRACE = 12.0  # seconds that on_expire has; it asks the other ranks and w
 
 @dataclass
 class StagePlace:
-    """Where this rank is: the stage, the step inside it, and a counter that only grows."""
+    """Where this rank is: the stage, the step inside it, and a counter that only grows.
+
+    `since` and `moved`: when the stage and the last step began, in seconds of time.monotonic().
+    """
 
     stage: str = "start"
     step: str = ""
     count: int = 0
     since: float = 0.0
+    steps: int = 0
+    moved: float = 0.0
 
 
 def main_stack(depth: int = 4) -> List[str]:
@@ -105,7 +110,8 @@ class Watchdog:
         with self._changed:
             self.place.stage, self.place.step = name, ""
             self.place.count += 1
-            self.place.since = time.monotonic()
+            self.place.since = self.place.moved = time.monotonic()
+            self.place.steps = 0
             self._stage_end = end
             self._changed.notify()
 
@@ -113,6 +119,8 @@ class Watchdog:
         """Say what comes next inside the stage. Cheap; equal on all ranks, it shows who is behind."""
         self.place.step = label
         self.place.count += 1
+        self.place.steps += 1
+        self.place.moved = time.monotonic()
 
     def remaining(self) -> float:
         """Seconds left for this stage (or the run)."""

@@ -232,7 +232,8 @@ def expect_greeting(client: StoreClient, env: RankEnv, endpoint: Endpoint, limit
 
 
 def answer_roll_call(client: StoreClient, rank: int, place: StagePlace) -> None:
-    """Say that this process lives and where its main thread is."""
+    """Say that this process lives, where its main thread is and how long since its last step."""
+    now = time.monotonic()
     report_in(
         client,
         "roll",
@@ -241,7 +242,9 @@ def answer_roll_call(client: StoreClient, rank: int, place: StagePlace) -> None:
             "stage": place.stage,
             "step": place.step,
             "count": place.count,
-            "seconds": round(time.monotonic() - place.since, 1),
+            "seconds": round(now - place.since, 1),
+            "steps": place.steps,
+            "idle": round(now - place.moved, 2),
             "stack": main_stack(),
         },
     )

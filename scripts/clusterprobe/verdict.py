@@ -18,6 +18,9 @@ from clusterprobe.store import POLL, StoreClient, answer_roll_call, read_records
 
 ROLL_GRACE = 3.0  # seconds that a living process has to answer
 DEPUTY_AFTER = 3.0  # more seconds after which another rank judges in rank 0's place
+FEWEST_STEPS = 8  # in a stage, before its pace says anything
+PACES = 3.0  # a rank that made its last step within so many times its usual one was still moving
+POLL_SLACK = 1.0  # seconds that the answers may lie apart
 
 
 def monitor_interval(world: int) -> float:
@@ -59,6 +62,12 @@ def judge_roll_call(
     return verdict
 
 
+def _still_moving(answer: Dict[str, Any]) -> bool:
+    """Slow is no hang: the last step is no longer ago than a few usual ones."""
+    steps, idle = answer.get("steps", 0), answer.get("idle", 0.0)
+    return steps >= FEWEST_STEPS and idle <= PACES * (answer["seconds"] - idle) / steps + POLL_SLACK
+
+
 def _judge_places(
     census: Census, roll: Dict[int, Dict[str, Any]], cause: Dict[str, Any], where: str
 ) -> Dict[str, Any]:
@@ -69,6 +78,14 @@ def _judge_places(
             "culprits": [cause["rank"]],
             "hint": cause.get("hint", ""),
             "reason": f"{census.name(cause['rank'])}: {cause['reason']}",
+        }
+    if all(_still_moving(answer) for answer in roll.values()):
+        slowest = max(roll.values(), key=lambda answer: answer["seconds"] / answer["steps"])
+        return {
+            "culprits": [],
+            "hint": "raise --stage-timeout, or ask for less at a time",
+            "reason": f"{where}: all {len(roll):,} ranks were still moving, {slowest['steps']:,} steps in "
+            f"{slowest['seconds']:g} s; that is too slow for the time limit",
         }
     furthest = max(answer["count"] for answer in roll.values())
     behind = sorted(rank for rank, answer in roll.items() if answer["count"] < furthest)

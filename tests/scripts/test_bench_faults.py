@@ -145,6 +145,15 @@ def test_stuck_rank_is_named(new_world, planted):
     assert "fell behind" in ended[0].why
 
 
+def test_a_row_too_long_for_its_limit_accuses_nobody(new_world):
+    """Ranks that step on and on differ in their counts by chance."""
+    words = (*OPTIONS, "--num-iterations", "10000000", "--stage-timeout", "6")
+    ended = new_world(3).start(BENCH, *words).finish(60)
+    assert codes(ended) == {5}, ended
+    assert "all 3 ranks were still moving" in ended[0].why
+    assert "--stage-timeout" in ended[0].out
+
+
 @pytest.mark.parametrize("what", ["exit", "raise", "shape", "dtype"])
 def test_one_rank_does_something_else(what, new_world, planted):
     """Dies, raises, or calls with another shape or type: an end in time, never a right-looking row."""

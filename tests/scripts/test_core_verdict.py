@@ -113,6 +113,34 @@ def test_judgment(world, answers, cause, rc, words, culprits):
     assert verdict["culprits"] == culprits
 
 
+def paced(size: int, steps: int, **idle: float) -> dict:
+    """Ranks that make their steps one by one, each a count further than the one before."""
+    answers = roll(size)
+    for rank, answer in answers.items():
+        answer.update(steps=steps, idle=idle.get(f"r{rank}", 0.1), count=10 + rank)
+    return answers
+
+
+def test_slow_is_not_stuck():
+    """Counts differ by chance while ranks move: nobody is accused, and the transport is not either."""
+    verdict = judge_roll_call(census(4), paced(4, 231), TIMEOUT)
+    assert verdict["rc"] == 5
+    assert "all 4 ranks were still moving, 231 steps in 12.5 s" in verdict["reason"]
+    assert "--stage-timeout" in verdict["hint"]
+    assert verdict["culprits"] == []
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [paced(4, 231, r0=9.0, r1=9.0, r2=9.0, r3=9.0), paced(4, 231, r0=9.0), paced(4, 7)],
+    ids=["all stopped", "one stopped", "too few steps to tell"],
+)
+def test_a_rank_that_moves_no_more_is_behind(answers):
+    verdict = judge_roll_call(census(4), answers, TIMEOUT)
+    assert "rank 0@n0 fell behind" in verdict["reason"]
+    assert verdict["culprits"] == [0]
+
+
 def test_the_stack_of_the_late_rank_is_told():
     assert "tool.py:3 slow" in judge_roll_call(census(4), roll(4, r1=7), TIMEOUT)["hint"]
 
