@@ -29,6 +29,7 @@ Modules, bottom up (standard library only, except where torch is named; torch is
     rendezvous  Endpoint, choose_endpoint, resolve_host, source_address, owns_address
     interfaces  parse_ifname, judge_ifname, list_interfaces
     options     ProbeParser, make_parser (shared options), size_option, duration_option
+    streams     settle_streams: closed streams, encodings without our letters
     strictjson  strict_json, replace_file, claim_file
     report      Report: line, heading, row, add, put, warn, finish; last line RESULT …
     deadline    Watchdog: stage(), step(); ends the process when a limit passes

@@ -11,9 +11,10 @@ import os
 import sys
 import threading
 import time
-from typing import Any, Dict, List, Optional, Sequence, TextIO
+from typing import Any, Callable, Dict, List, Optional, Sequence, TextIO
 
 from clusterprobe.exits import CANNOT_RUN, EXIT_STATUS, OK, PARTIAL, UNEXPECTED, USAGE, ProbeFailure
+from clusterprobe.streams import is_utf8
 from clusterprobe.strictjson import claim_file, replace_file, strict_json
 from clusterprobe.version import PROBE_VERSION, SCHEMA_VERSION
 
@@ -65,6 +66,7 @@ class Report:
         self.document = blank_document(tool, argv, config)
         self.path: Optional[str] = None
         self.finished: Optional[int] = None
+        self.before_verdict: Callable[[], Sequence[str]] = list  # lines for an end in the middle of a measurement
         self._lock = threading.RLock()
         self._saved = 0.0
         self._target = target
@@ -177,6 +179,8 @@ class Report:
                 rc = self.finished = PARTIAL
                 reason = f"{reason}; the report that was asked for could not be written"
                 self.document.update(status=EXIT_STATUS[rc], rc=rc, reason=reason)
+            for text in self.before_verdict():
+                self.line(text)
             self.line(f"why: {reason}")
             if next_step:
                 self.line(f"next: {next_step}")
@@ -188,7 +192,7 @@ class Report:
     def _final_write(self) -> str:
         if self._to_stdout:
             try:
-                sys.stdout.write(strict_json(self.document) + "\n")
+                sys.stdout.write(strict_json(self.document, ascii_only=not is_utf8(sys.stdout)) + "\n")
                 sys.stdout.flush()
             except (OSError, ValueError):
                 self._lost = True

@@ -27,6 +27,7 @@ from clusterprobe.preflight import raise_open_files
 from clusterprobe.report import Report, exit_code
 from clusterprobe.spawn import spawn_ranks
 from clusterprobe.store import POLL
+from clusterprobe.streams import settle_streams
 from clusterprobe.topology import node_identity
 from clusterprobe.verdict import Monitor
 
@@ -310,6 +311,7 @@ def run_probe(
     plan: Optional[Plan] = None,
 ) -> int:
     """The whole life of a tool's process. Returns only for --dry-run and for parents of local ranks."""
+    settle_streams()
     words = list(sys.argv[1:] if argv is None else argv)
     args = parser.parse_args(words)
     try:

@@ -22,13 +22,15 @@ def strict_value(value: Any) -> Any:
         return {str(key): strict_value(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [strict_value(item) for item in value]
-    if value is None or isinstance(value, (bool, int, str)):
+    if isinstance(value, str):  # bytes of a path or note that Python could not decode
+        return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    if value is None or isinstance(value, (bool, int)):
         return value
     raise TypeError(f"{type(value).__name__} has no place in a report")
 
 
-def strict_json(value: Any, indent: Optional[int] = 1) -> str:
-    return json.dumps(strict_value(value), allow_nan=False, indent=indent, ensure_ascii=False)
+def strict_json(value: Any, indent: Optional[int] = 1, ascii_only: bool = False) -> str:
+    return json.dumps(strict_value(value), allow_nan=False, indent=indent, ensure_ascii=ascii_only)
 
 
 def is_plain_target(path: str) -> bool:

@@ -1,0 +1,46 @@
+"""The verdict is printed and the report written whatever a scheduler did to stdin, stdout, stderr and the locale."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+from conftest import GPU_TEST, SCRIPTS, clean_environment, load_report
+
+MAMF = SCRIPTS / "mamf-finder.py"
+QUICK = ("--device", "cpu", "--json", "out.json")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
+def test_letters_that_the_terminal_lacks_end_nothing(torch_python, tmp_path, encoding):
+    done = subprocess.run([torch_python, str(GPU_TEST), *QUICK], env=clean_environment(PYTHONIOENCODING=encoding), cwd=tmp_path,
+                          capture_output=True, encoding=encoding, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "RESULT status=ok rc=0" in done.stdout
+    assert ("1 \\xd7 " if encoding == "ascii" else "1 × ") in done.stdout
+
+
+def test_report_on_stdout_is_json_in_ascii_too(run_tool):
+    words = ("--device", "cpu", "--shape", "64x64x64", "--dtype", "fp32", "--budget", "200ms", "--json", "-", "--notes", "ü")
+    ended = run_tool(MAMF, *words, PYTHONIOENCODING="ascii")
+    assert ended.rc == 0
+    assert json.loads(ended.out)["config"]["notes"] == "ü"
+
+
+def test_bytes_that_are_no_text_are_kept_readable(run_tool, tmp_path):
+    """A POSIX locale without UTF-8 mode hands `ü` over as two bytes that no file in UTF-8 takes."""
+    plain = {"LC_ALL": "POSIX", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    ended = run_tool(GPU_TEST, *QUICK[:2], "--json", "ü.json", **plain)
+    assert (ended.rc, ended.result.get("status"), ended.err) == (0, "ok", "")
+    assert load_report(tmp_path / "ü.json")["argv"][-1] == "ü.json"
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_change_no_exit_status(torch_python, tmp_path, closed):
+    line = f'exec "{torch_python}" "{GPU_TEST}" {" ".join(QUICK)} {closed}'
+    done = subprocess.run(["bash", "-c", line], env=clean_environment(), cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert load_report(tmp_path / "out.json")["status"] == "ok"
+    if closed in ("<&-", "2>&-"):
+        assert "RESULT status=ok rc=0" in done.stdout
