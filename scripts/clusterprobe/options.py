@@ -6,12 +6,15 @@ Option names of older tools with underscores (`--m_range`) mean the same as with
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from typing import List, Optional, Sequence, Tuple
 
 from clusterprobe.exits import USAGE, exit_table
 from clusterprobe.units import parse_duration, parse_size
 from clusterprobe.version import PROBE_VERSION
+
+SEED_LIMIT = 1 << 63  # what torch's generators take
 
 
 class ProbeParser(argparse.ArgumentParser):
@@ -51,6 +54,27 @@ class ProbeParser(argparse.ArgumentParser):
             USAGE,
             f"{self.prog}: {message}\nRESULT status=error rc={USAGE} tool={self.tool} json=none\n",
         )
+
+
+def gate_option(text: str) -> float:
+    """A gate that can act: NaN would let everything pass."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value > 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above zero")
+    return value
+
+
+def seed_option(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = SEED_LIMIT
+    if not -SEED_LIMIT <= value < SEED_LIMIT:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at most 63 bits")
+    return value
 
 
 def size_option(text: str) -> int:
@@ -121,7 +145,7 @@ def make_parser(
         help="limit for each stage (default %(default)s)",
     )
     run.add_argument(
-        "--seed", type=int, default=0, help="seed of every random choice (default %(default)s)"
+        "--seed", type=seed_option, default=0, help="seed of every random choice (default %(default)s)"
     )
     run.add_argument("--dry-run", action="store_true", help="print the plan and stop")
     out = parser.add_argument_group("result")
@@ -134,7 +158,7 @@ def make_parser(
     )
     out.add_argument("--force", action="store_true", help="replace the report file when it exists")
     if gate:
-        out.add_argument("--fail-below", type=float, metavar=gate[0], help=gate[1] + " (exit 3)")
+        out.add_argument("--fail-below", type=gate_option, metavar=gate[0], help=gate[1] + " (exit 3)")
     out.add_argument(
         "--exit-zero",
         action="store_true",
