@@ -138,6 +138,19 @@ class WatchedBench(MatmulBench):
                 round(hot.seconds, 4) if hot else 0]
 
 
+def best_so_far(results: Sequence[Dict[str, Any]], dtype: str) -> List[str]:
+    """What a run that ends early has found in one format; single looks, so no result yet."""
+    rows = next((one["rows"] for one in results if one["kind"] == "screen" and one["dtype"] == dtype), [])
+    lines = []
+    for column, state in ((4, "hot"), (3, "cool")):
+        best = max((row for row in rows if row[column]), key=lambda row: row[column], default=None)
+        if best is not None:
+            shape = MatmulShape(*best[:3])
+            lines.append(f"{dtype} so far: best {state} look {best[column]:g} TFLOPS at {shape}, of "
+                         f"{sum(bool(row[column]) for row in rows):,} shapes; the finals are missing")
+    return lines
+
+
 def four(value: Optional[float]) -> Optional[float]:
     """Four significant digits are more than a look has."""
     return None if value is None else float(f"{value:.4g}")
@@ -167,6 +180,8 @@ def print_result(report: Report, result: DtypeResult) -> None:
     for figure in result.finals + result.bursts:
         report.row(figure_cells(figure))
     drift = "unknown" if result.drift is None else f"{100 * result.drift:+.2f}%"
+    if result.burst and result.burst.coverage is not None and result.burst.coverage < 0.95:
+        report.line(f"a burst's interval is the range of its looks: {result.burst.coverage:.0%}, not 95%")
     report.line(f"finals: {result.rounds} interleaved rounds, drift {drift}"
                 + ("" if result.steady is not False else " (not steady: let the device run longer, --budget)"))
     if result.near_ties:

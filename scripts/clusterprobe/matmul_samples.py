@@ -43,6 +43,7 @@ class MatmulLook:
     ended: float = 0.0
     reason: str = ""
     windows: Tuple[float, ...] = ()
+    window_seconds: Tuple[float, ...] = ()
 
 
 def split_samples(seconds: Sequence[float], flop: float, peak_tflops: Optional[float]) -> Tuple[List[float], int]:
@@ -62,22 +63,35 @@ def judge_block(shape: MatmulShape, seconds: Sequence[float], peak_tflops: Optio
     times = median_interval(usable)
     rate = shape.flop / 1e12
     total = sum(usable)
-    windows = window_rates(shape, usable, min(WINDOW_SECONDS, total / WINDOWS))
+    windows, spans = cut_windows(shape, usable, min(WINDOW_SECONDS, total / WINDOWS))
     return MatmulLook(shape, rate / median(usable), Interval(rate / times.high, rate / times.low, times.coverage),
                       rate * len(usable) / total, rate / max(usable), rate / min(usable), len(usable), rejected,
-                      total, began, ended, windows=tuple(windows))
+                      total, began, ended, windows=tuple(windows), window_seconds=tuple(spans))
 
 
-def mean_interval(windows: Sequence[float]) -> Optional[Interval]:
-    """95% of the mean of windows, by Student's t, widened for what neighbouring windows share."""
+def mean_interval(windows: Sequence[float], seconds: Sequence[float] = ()) -> Optional[Interval]:
+    """95% of the mean of windows, by Student's t, widened for what neighbouring windows share.
+
+    Each window counts with its seconds: the mean is then all work over all time, the figure that the interval
+    is of. A window is longer than the others where one repetition was held up.
+    """
     n = len(windows)
     if n < 2:
         return None
-    mean = sum(windows) / n
-    spread = math.sqrt(sum((value - mean) ** 2 for value in windows) / (n - 1))
+    weights = seconds or [1.0] * n
+    total = sum(weights)
+    mean = sum(value * weight for value, weight in zip(windows, weights)) / total
+    squares = sum((weight * (value - mean)) ** 2 for value, weight in zip(windows, weights))
     factor = STUDENT_95[n - 2] if n - 2 < len(STUDENT_95) else 1.96 + 2.6 / (n - 1)
-    half = WINDOW_CORRELATION * factor * spread / math.sqrt(n)
-    return Interval(mean - half, mean + half, 0.95)
+    half = WINDOW_CORRELATION * factor * math.sqrt(squares * n / (n - 1)) / total
+    return Interval(max(0.0, mean - half), mean + half, 0.95)
+
+
+def looks_interval(looks: Sequence[MatmulLook]) -> Optional[Interval]:
+    """The interval of `work_over_time` of the same blocks."""
+    windows = [rate for look in looks for rate in look.windows]
+    seconds = [span for look in looks for span in look.window_seconds]
+    return mean_interval(windows, seconds if len(seconds) == len(windows) else ())
 
 
 def work_over_time(looks: Sequence[MatmulLook]) -> Optional[float]:
@@ -119,24 +133,29 @@ def rank_scores(scores: Dict[MatmulShape, ShapeScore]) -> List[ShapeScore]:
 
 def clearly_better(new: MatmulLook, old: MatmulLook) -> bool:
     """The intervals of the two means do not touch."""
-    here, there = mean_interval(new.windows), mean_interval(old.windows)
+    here, there = looks_interval([new]), looks_interval([old])
     return bool(here and there and here.low > there.high)
 
 
-def window_rates(shape: MatmulShape, seconds: Sequence[float], width: float) -> List[float]:
-    """TFLOPS of consecutive windows of about `width` seconds; a short rest at the end is left out.
+def cut_windows(shape: MatmulShape, seconds: Sequence[float], width: float) -> Tuple[List[float], List[float]]:
+    """(TFLOPS, seconds) of consecutive windows of about `width` seconds; a short rest belongs to the last one.
 
     Neighbouring repetitions share a clock, so intervals are taken over windows.
     """
-    rates: List[float] = []
+    counts: List[int] = []
+    spans: List[float] = []
     total, count = 0.0, 0
     for value in seconds:
         total += value
         count += 1
         if total >= width:
-            rates.append(shape.flop * count / total / 1e12)
+            counts.append(count)
+            spans.append(total)
             total, count = 0.0, 0
-    return rates
+    if count and spans:
+        counts[-1] += count
+        spans[-1] += total
+    return [shape.flop * count / span / 1e12 for count, span in zip(counts, spans)], spans
 
 
 def round_drift(rounds: Sequence[Sequence[float]]) -> Optional[float]:

@@ -16,7 +16,7 @@ from clusterprobe.matmul_samples import (
     MatmulLook,
     ShapeScore,
     clearly_better,
-    mean_interval,
+    looks_interval,
     rank_scores,
     round_drift,
     work_over_time,
@@ -212,16 +212,12 @@ class FinalScore:
     looks: List[MatmulLook] = field(default_factory=list)
 
     @property
-    def windows(self) -> List[float]:
-        return [rate for look in self.looks for rate in look.windows]
-
-    @property
     def tflops(self) -> Optional[float]:
         return work_over_time(self.looks)
 
     @property
     def interval(self) -> Optional[Interval]:
-        return mean_interval(self.windows)
+        return looks_interval(self.looks)
 
 
 @dataclass(frozen=True)

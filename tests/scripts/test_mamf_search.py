@@ -12,11 +12,12 @@ from mamf_recording import RecordedBench, load_sweep, smooth_hot
 from clusterprobe.matmul_samples import (
     MatmulLook,
     clearly_better,
+    cut_windows,
     judge_block,
+    looks_interval,
     mean_interval,
     round_drift,
     split_samples,
-    window_rates,
     work_over_time,
 )
 from clusterprobe.matmul_search import SearchPlan, ShapeSearch, run_finals
@@ -155,7 +156,19 @@ def test_block_statistics():
 
 
 def test_windows_are_means_over_time():
-    assert window_rates(SHAPE, [1e-3, 3e-3, 1e-3, 3e-3, 1e-3], 4e-3) == pytest.approx([0.5, 0.5])
+    rates, spans = cut_windows(SHAPE, [1e-3, 3e-3, 1e-3, 3e-3, 1e-3], 4e-3)
+    assert rates == pytest.approx([0.5, 0.6])
+    assert spans == pytest.approx([4e-3, 5e-3]), "the rest belongs to the last window"
+    assert cut_windows(SHAPE, [1e-3], 4e-3) == ([], [])
+
+
+def test_a_figure_lies_in_its_interval():
+    """Windows of unequal length: repetitions that a scheduler held up are few but take most of the time."""
+    looks = [judge_block(SHAPE, [1e-3] * 100), judge_block(SHAPE, [1e-3] * 30 + [0.4] + [1e-3] * 30 + [0.9])]
+    interval = looks_interval(looks)
+    assert (interval.low + interval.high) / 2 == pytest.approx(work_over_time(looks)) or interval.low == 0.0
+    assert interval.low <= work_over_time(looks) <= interval.high
+    assert interval.low >= 0.0, "no rate is below zero"
 
 
 def test_interval_of_a_mean():
