@@ -14,19 +14,21 @@ from clusterprobe.device import choose_kind, count_devices, open_device
 from clusterprobe.exits import CANNOT_RUN, OK, PARTIAL, TOO_SLOW, USAGE, WRONG_DATA, ProbeFailure
 from clusterprobe.join import join_world
 from clusterprobe.launch import RankEnv
-from clusterprobe.matmul_dtypes import MatmulDtype, parse_dtypes
+from clusterprobe.matmul_dtypes import MATMUL_DTYPES, MatmulDtype, parse_dtypes
 from clusterprobe.matmul_measure import DtypeRun
 from clusterprobe.matmul_options import mamf_parser
 from clusterprobe.matmul_plan import (
     DEFAULT_LAST_CACHE,
     MatmulRequest,
     cache_rule,
+    check_sweep_time,
     describe_plan,
     read_request,
 )
 from clusterprobe.matmul_plot import matmul_plot, screen_rows
 from clusterprobe.matmul_results import (
     DtypeResult,
+    best_so_far,
     odd_devices,
     print_devices,
     print_result,
@@ -57,7 +59,7 @@ class LookLog:
             raise ProbeFailure(USAGE, f"the output file {path} exists", "name another or add --force")
         try:
             os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
-            self._file = open(path, "w", encoding="utf-8", buffering=1)  # noqa: SIM115 - lives to the end
+            self._file = open(path, "w", encoding="utf-8", errors="backslashreplace", buffering=1)  # noqa: SIM115 - lives to the end
             print(f"# mamf-finder {PROBE_VERSION}\n# {' '.join(session.report.document['argv'])}\n"
                   f"# notes: {session.args.notes}\n# dtype M N K batch TFLOPS repetitions reason", file=self._file)
         except OSError as error:
@@ -118,6 +120,7 @@ def measure(session: Session, request: MatmulRequest, dtype: MatmulDtype, teleme
         ready = team.gather("ready", not refusal and not run.result.wrong)
         go = session.control.from_rank0(f"{dtype.name}/go", bool(ready and all(ready.values())), session.patience())
     finalists: List[MatmulShape] = []
+    report.before_verdict = lambda: best_so_far(report.document["results"], dtype.name)
     if go:
         with session.stage(f"{dtype.name} {'search' if request.search else 'sweep'}",
                            limit if request.search else args.timeout):
@@ -127,6 +130,7 @@ def measure(session: Session, request: MatmulRequest, dtype: MatmulDtype, teleme
     elif not refusal and not run.result.wrong:
         run.result.reason = "another rank can't measure it"
     run.close()
+    report.before_verdict = list
     with session.stage(f"{dtype.name} results"):
         return run.result, team.gather("result", run.result.as_json())
 
@@ -203,9 +207,11 @@ def mamf_body(session: Session) -> Tuple[int, str]:
         bind_device(session)
     join_world(session)
     print_head(session)
-    telemetry = open_telemetry(session.device.uuid, interval=SAMPLE_INTERVAL).start()
+    wanted = args.telemetry == "on"
+    telemetry = open_telemetry(session.device.uuid if wanted else None, interval=SAMPLE_INTERVAL).start()
     if not telemetry.available:
-        session.report.line("no NVML for this device: clocks, power and throttle reasons are unknown")
+        why = "no NVML for this device" if wanted else "--telemetry off"
+        session.report.line(f"{why}: clocks, power and throttle reasons are unknown")
     ends = []
     for dtype in dtypes:
         result, records = measure(session, request, dtype, telemetry, log)
@@ -214,7 +220,7 @@ def mamf_body(session: Session) -> Tuple[int, str]:
             ends.append((result, records))
     telemetry.stop()
     session.report.put("telemetry", trace_rows(telemetry))
-    named = len(dtypes) < 9
+    named = len(dtypes) < len(MATMUL_DTYPES)
     return verdict(session, named, ends) if session.rank0 else (OK, "")
 
 
@@ -225,6 +231,7 @@ def read_mamf(args: argparse.Namespace) -> Tuple[MatmulRequest, List[MatmulDtype
         raise ProbeFailure(USAGE, "--fail-below compares one dtype", "give one --dtype")
     if args.budget <= 0:
         raise ProbeFailure(USAGE, "--budget must be above zero")
+    check_sweep_time(args, request, dtypes)
     return request, dtypes
 
 

@@ -22,7 +22,7 @@ from clusterprobe.matmul_plan import (
 )
 from clusterprobe.matmul_results import DtypeResult, StateFigure, WatchedBench
 from clusterprobe.matmul_run import DeviceBench, error_text
-from clusterprobe.matmul_samples import MatmulLook, mean_interval, work_over_time
+from clusterprobe.matmul_samples import MatmulLook, looks_interval, work_over_time
 from clusterprobe.matmul_search import (
     AS_ASKED,
     OVERRUN,
@@ -112,7 +112,8 @@ class DtypeRun:
                                           self.args.passes, self.args.order == "shuffled")
             self.result.coverage = f"sweep, {len(self.request.shapes):,} shape(s)"
         self.result.coverage += f", {self.bench.now() - began:.0f} s"
-        self.result.failed_shapes = len(self.watched.failed)
+        # A search passes over what does not fit; shapes that the user named are missed.
+        self.result.failed_shapes = 0 if self.request.search else len(self.watched.failed)
         self.watched.refresh("ok" if finalists else "skipped")
         return finalists
 
@@ -185,7 +186,7 @@ class DtypeRun:
             rate, interval = (median(rates), median_interval(rates)) if rates else (None, None)
         else:
             rate = work_over_time(good)
-            interval = mean_interval([window for look in good for window in look.windows])
+            interval = looks_interval(good)
         ci = [interval.low, interval.high] if interval else None
         return StateFigure(state, shape, rate, ci, interval.coverage if interval else None,
                            sum(look.reps for look in looks), sum(look.rejected for look in looks),

@@ -23,6 +23,9 @@ EPILOG = """examples:
   mamf-finder.py --fail-below 620                  exit 3 when a device is slower than that, sustained"""
 
 
+SEARCH_AXES = "axes"  # --search without a word
+
+
 class OneDeviceAction(argparse.Action):
     """--cuda-device picks one device, so one process runs."""
 
@@ -32,15 +35,26 @@ class OneDeviceAction(argparse.Action):
 
 
 def positive_int(text: str) -> int:
-    if not text.isdigit() or not int(text):
+    if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 up")
     return int(text)
 
 
 def count_int(text: str) -> int:
-    if not text.isdigit():
+    if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 up")
     return int(text)
+
+
+def path_option(text: str) -> str:
+    if not text:
+        raise argparse.ArgumentTypeError("the path is empty")
+    return text
+
+
+def foreign_knob(text: str) -> str:
+    raise argparse.ArgumentTypeError(
+        f"{text!r} tunes another finder's search; here --budget, --candidates, --finalists and --passes do")
 
 
 def shape_option(text: str) -> str:
@@ -69,7 +83,11 @@ def mamf_parser() -> ProbeParser:
     shapes.add_argument("--shape", type=shape_option, action="append", metavar="MxNxK",
                         help="one shape; may be repeated")
     shapes.add_argument("--batch", type=positive_int, default=1, help="products per call (default %(default)s)")
-    shapes.add_argument("--search", action="store_true", help="search the given axes instead of sweeping them")
+    shapes.add_argument("--shapes-file", type=path_option, metavar="PATH",
+                        help="shapes from a file, MxNxK (or commas, spaces) a line")
+    shapes.add_argument("--search", nargs="?", choices=(SEARCH_AXES, "auto", "grid"), const=SEARCH_AXES,
+                        help="search the given axes instead of sweeping them; grid sweeps them, auto is the default: "
+                             "a sweep where shapes are given, a search where none are")
     shapes.add_argument("--budget", type=duration_option, default="40s", metavar="TIME",
                         help="seconds of measuring per dtype for a search (default %(default)s)")
     shapes.add_argument("--candidates", type=positive_int, default=360, metavar="N",
@@ -95,10 +113,13 @@ def mamf_parser() -> ProbeParser:
                      help="counted repetitions per shape of a sweep (default: as many as take 30 ms)")
     how.add_argument("--num-warmup-iterations", type=count_int, metavar="N",
                      help="dropped repetitions before them (default: by time)")
+    how.add_argument("--telemetry", choices=("on", "off"), default="on",
+                     help="clocks, power, temperature and throttle reasons beside each figure (default %(default)s)")
+    how.add_argument("--tune", type=foreign_knob, help=argparse.SUPPRESS)
     how.add_argument("--cuda-device", type=count_int, action=OneDeviceAction, metavar="INDEX",
                      help="only this device (default: all visible devices at once)")
     out = parser.add_argument_group("text")
-    out.add_argument("--output-file", metavar="PATH", help="also write every look as a line of text")
+    out.add_argument("--output-file", type=path_option, metavar="PATH", help="also write every look as a line of text")
     out.add_argument("--notes", default="", help="kept in the report")
     out.add_argument("--plot", action="store_true", help="draw the finalists, and the best rate by work per call, as bars")
     out.add_argument("--verbose", dest="verbose", action="store_true", default=False, help="print every look")

@@ -16,6 +16,7 @@ from typing import Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 # Output tiles (rows, columns) that matmul libraries commonly use on matrix units.
 COMMON_TILES: Tuple[Tuple[int, int], ...] = ((128, 256), (256, 128), (128, 128), (256, 256), (128, 192), (64, 256))
 GOOD_WAVE = 0.97
+MOST_AXIS_SIZES = 100_000  # of one axis
 
 
 @dataclass(frozen=True, order=True)
@@ -89,7 +90,23 @@ def axis_range(start: int, stop: int, step: int) -> Tuple[int, ...]:
     """start, start+step … below stop (stop itself is left out, as in Python's range); 0 becomes one step."""
     if step <= 0 or stop <= start or start < 0:
         raise ValueError(f"range {start} {stop} {step} holds no size: give START STOP STEP with STOP above START")
+    sizes = len(range(start, stop, step))
+    if sizes > MOST_AXIS_SIZES:
+        raise ValueError(f"range {start} {stop} {step} holds {sizes:,} sizes, more than {MOST_AXIS_SIZES:,}: take a larger step")
     return tuple(sorted({max(value, 1) if value else step for value in range(start, stop, step)}))
+
+
+def read_shapes(path: str) -> List[MatmulShape]:
+    """A shape a line, as MxNxK or with commas or spaces, `#` before remarks; ValueError names the line."""
+    found: List[MatmulShape] = []
+    with open(path, encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            words = line.partition("#")[0].replace(",", " ").lower().replace("x", " ").split()
+            try:
+                found += [parse_shape("x".join(words))] if words else []
+            except ValueError as error:
+                raise ValueError(f"{path}:{number}: {error}") from None
+    return found
 
 
 def parse_shape(text: str) -> MatmulShape:

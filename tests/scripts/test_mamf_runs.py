@@ -204,3 +204,77 @@ def test_help_version_plan_and_usage_need_no_torch():
     assert wrong.returncode == 2
     assert "Traceback" not in wrong.stderr
     assert "RESULT status=error rc=2" in wrong.stderr
+
+
+def test_option_names_of_the_newer_public_finder(run_tool, tmp_path, valid_report):
+    """--search auto and grid, --shapes_file, --telemetry off."""
+    (tmp_path / "shapes.txt").write_text("# M,N,K\n64,64,128\n64x64x192  # remark\n\n64 64 128\n")
+    ended = run_tool(TOOL, *SMALL, "--search", "auto", "--shapes_file", "shapes.txt", "--telemetry", "off", "--dtype", "float32")
+    assert (ended.rc, ended.err) == (0, "")
+    assert screen(valid_report(tmp_path / "out.json"))["measured"] == 2
+    assert "--telemetry off: clocks" in ended.out
+    grid = run_tool(TOOL, "--search", "grid", "--m", "64", "--n", "64", "--k_range", "0", "256", "64", "--dry-run")
+    assert "sweep: 3 shapes" in grid.out
+
+
+@pytest.mark.parametrize(("words", "told"), [
+    (("--m-range", "1", "9000", "1", "--n-range", "1", "9000", "1", "--k", "64"), "more than a sweep can hold"),
+    (("--m-range", "1", "99999999999", "1", "--n", "64", "--k", "64"), "take a larger step"),
+    (("--m-range", "64", "12865", "64", "--n-range", "64", "12865", "64", "--k", "64", "128"), "at the very least"),
+    (("--shape", "64x64x64", "--search"), "stand alone"),
+    (("--search", "grid"), "none are given"),
+    (("--num-iterations", "5"), "a search divides its --budget"),
+    (("--shapes-file", "absent.txt"), "cannot read absent.txt"),
+    (("--shapes-file", "bad.txt"), "bad.txt:2: "),
+    (("--shapes-file", "empty.txt"), "holds no shape"),
+    (("--shapes-file", "latin.txt"), "--shapes-file: "),
+])
+def test_impossible_requests_end_at_once(tmp_path, words, told):
+    """Before torch is imported, in little memory, with the remedy; never a traceback."""
+    (tmp_path / "bad.txt").write_text("64x64x64\n64x64\n")
+    (tmp_path / "empty.txt").write_text("# nothing\n")
+    (tmp_path / "latin.txt").write_bytes(b"64x64x64 # \xfc\n")
+    line = 'ulimit -v 1500000; exec "$@"'
+    done = subprocess.run(["bash", "-c", line, "sh", sys.executable, str(TOOL), *words, "--dry-run"], cwd=tmp_path,
+                          capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stderr) == (2, "")
+    assert told in done.stdout
+    assert "RESULT status=error rc=2" in done.stdout
+
+
+@pytest.mark.parametrize("words", [
+    ("--fail-below", "nan"), ("--fail-below", "-5"), ("--fail-below", "inf"), ("--seed", "99999999999999999999"),
+    ("--output-file", ""), ("--m", "²"), ("--tune", "max_size=4096"),
+])
+def test_values_that_could_not_act_are_wrong_use(words):
+    done = subprocess.run([sys.executable, str(TOOL), *words, "--dry-run"], capture_output=True, text=True, timeout=30)
+    assert done.returncode == 2
+    assert f"argument {words[0]}: " in done.stderr
+    assert "invalid" not in done.stderr, "argparse's own words name a function of ours"
+
+
+@pytest.mark.parametrize(("stop", "rc"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_early_end_tells_the_best_so_far(new_world, tmp_path, stop, rc):
+    world = new_world(1).start(TOOL, *SMALL, "--m", "64", "128", "--n", "64", "128", "--k-range", "64", "1025", "64",
+                               "--passes", "200", "--dtype", "fp32", "--verbose")
+    world.wait_for(0, " TFLOPS ")
+    time.sleep(3)
+    world.signal(0, stop)
+    ended = world.finish()[0]
+    assert (ended.rc, ended.err) == (rc, "")
+    lines = ended.out.splitlines()
+    assert lines[-3].startswith("fp32 so far: best ") and "the finals are missing" in lines[-3]
+    best = float(lines[-3].split(" look ")[1].split()[0])
+    rows = screen(load_report(tmp_path / "out.json"))["rows"]
+    column = 4 if "best hot" in lines[-3] else 3
+    assert best == max(row[column] or 0 for row in rows)
+
+
+def test_a_search_passes_over_what_does_not_fit(run_tool, faulty):
+    """Nobody named these shapes: the run is complete without them."""
+    path = faulty("if b.shape[0] == 256: raise RuntimeError('CUDA out of memory. Tried to allocate 9 GiB')",
+                  "right(self, a, b, c)")
+    ended = run_tool(path, *SMALL, "--candidates", "20", "--m", "64", "--n", "64", "--k", "128", "256", "--search",
+                     "--dtype", "fp32")
+    assert (ended.rc, ended.err) == (0, "")
+    assert "64x64x128" in ended.out
