@@ -15,6 +15,7 @@ from clusterprobe.device import Device, load_torch
 from clusterprobe.exits import CANNOT_RUN, USAGE, ProbeFailure
 from clusterprobe.session import Session
 from clusterprobe.software import describe_software, driver_version, nccl_version
+from clusterprobe.store import read_records
 
 # Variables that steer the transport; per-rank ones (devices, ranks) are left out, they must differ.
 FACT_PREFIXES = (
@@ -73,12 +74,13 @@ def take_census(session: Session, facts: Mapping[str, Any]) -> str:
     """Everybody reports; rank 0 names who did not, fills the report's world and env, returns who was late."""
     config = {key: value for key, value in session.config.items() if key not in LOCAL_OPTIONS}
     device = session.device.as_json() if session.device else {}
-    watch = LateWatch(session, lambda ranks: Census(session.env).names(ranks, 4))
+    limit = session.patience()
+    watch = LateWatch(session, lambda ranks: name_absent(session, ranks), limit)
     census = session.control.take_census(
-        session.host, session.node, device, facts, config, session.patience(), watch.see
+        session.host, session.node, device, facts, config, limit, watch.see
     )
     if census is not None:
-        watch_names = LateWatch(session, lambda ranks: census.names(ranks, 4))
+        watch_names = LateWatch(session, lambda ranks: census.names(ranks, 4), limit)
         watch_names.seconds, watch_names.last = watch.seconds, watch.last
         session.report.put("world", census.as_json())
         session.report.put("env", describe_software())
@@ -86,12 +88,24 @@ def take_census(session: Session, facts: Mapping[str, Any]) -> str:
     return ""
 
 
-class LateWatch:
-    """Who came last, and how much later than rank 0. Tells the reader while it waits."""
+def name_absent(session: Session, ranks: List[int]) -> str:
+    """Where they are expected, by the neighbours that reported; reads no more records than these."""
+    env = session.env
+    size = env.local_world_size or 0
+    near = {other for rank in ranks for other in range(rank - size, rank + size + 1)}
+    known = sorted(other for other in near if 0 <= other < env.world_size)
+    return Census(env, read_records(session.control.client, "census", known)).names(ranks, 4)
 
-    def __init__(self, session: Session, name_rank: Callable[[List[int]], str]) -> None:
+
+class LateWatch:
+    """Who came last, and how much later than rank 0. Tells the reader while it waits, and for how long."""
+
+    def __init__(
+        self, session: Session, name_rank: Callable[[List[int]], str], limit: float
+    ) -> None:
         self._session = session
         self._name = name_rank
+        self._limit = limit
         self._told = 0.0
         self.seconds = 0.0
         self.last: List[int] = []
@@ -102,7 +116,7 @@ class LateWatch:
             return
         self._told = seconds
         who = self._name(missing) if missing else f"{self._session.env.world_size - count:,} ranks"
-        self._session.report.line(f"  … {seconds:.0f} s: waiting for {who}")
+        self._session.report.line(f"  … {seconds:.0f} of {self._limit:.0f} s: waiting for {who}")
 
     def sentence(self) -> str:
         """Empty when nobody was late."""

@@ -86,6 +86,7 @@ def test_missing_rank_is_expected_on_its_neighbours_host(new_world):
     )
     ended = world.finish()
     assert codes(ended) == {5}
+    assert "waiting for rank 2 (expected on right)" in ended[0].out
     assert "rank 2 (expected on right) never reached the store" in ended[0].why
 
 
