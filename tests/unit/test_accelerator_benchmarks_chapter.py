@@ -72,7 +72,7 @@ def sustained(run: dict) -> dict:
 
 
 def test_searches_against_the_exhaustive_sweep() -> None:
-    """Eight default searches on two cards: at most 0.1% below the best of the sweep, in turn with it."""
+    """Eight default searches, four a run: at most 0.1% below the best of the sweep, in turn with it."""
     held, ratios = [], []
     for name in ("0_3", "4_7"):
         contest = record(f"mamf_interleaved_{name}.json")
@@ -84,7 +84,7 @@ def test_searches_against_the_exhaustive_sweep() -> None:
             rival = strongest_rival(
                 contest["contest"]["ratios"], f"{won['m']}x{won['n']}x{won['k']}"
             )
-            assert (rival["turns"], rival["ci95"][0] > 0.995) == (20, True)
+            assert (rival["turns"], rival["ci95"][0] > 0.9965) == (20, True)
             held.append(won)
             ratios.append(rival["ratio"])
     assert round(100 * (1 - min(ratios)), 1) == 0.1
@@ -92,7 +92,26 @@ def test_searches_against_the_exhaustive_sweep() -> None:
     rates = [won["tflops"] for won in held]
     assert 0.8 < 100 * (max(rates) / min(rates) - 1) < 0.9
     assert "the worst of eight searches was 0.1% slower" in TEXT
-    assert "within 0.9%" in TEXT
+    assert "eight different shapes within 0.9%" in TEXT
+    assert "no interval reaches beyond 0.3%" in TEXT
+    for four in (rates[:4], rates[4:]):
+        assert 100 * (max(four) / min(four) - 1) < 0.9
+    assert "four seeds on one card lay within 0.9%" in TEXT
+
+
+def test_the_sweep_is_told_as_it_was() -> None:
+    """Its grid is coarse, and most winners lie outside of it: the text must not promise more."""
+    deep = record("mamf_interleaved_4_7.json")
+    sides = [[int(side) for side in shape.split("x")] for shape in deep["sweep"]["tflops"]]
+    assert {side for m, n, _ in sides for side in (m, n)} == set(range(1024, 12289, 1024))
+    assert (len({k for _, _, k in sides}), max(k for _, _, k in sides)) == (8, 12288)
+    winners = [
+        sustained(run)
+        for name in ("0_3", "4_7")
+        for run in record(f"mamf_interleaved_{name}.json")["searches"]
+    ]
+    outside = sum(max(won["m"], won["n"], won["k"]) > 12288 for won in winners)
+    assert f"{outside} of the eight winners have a side above 12,288" in TEXT
 
 
 def test_a_short_search_may_lose_half_a_percent() -> None:

@@ -6,8 +6,9 @@
 One device. First mamf-finder with each seed, that is with its own set and order of candidates, and where its
 file is given the public finder. Then, in one process and at the power limit from its first to its last
 product: a sweep of every shape of a fixed grid, four times, in random order; the best 64 of it twice more, the best
-16 of those in four more orders; the best four of these and the winners of the searches in turn, A B C A B C. Rates are all
-work over all time of a block. The ratio winner / best of the sweep is taken within each turn; its interval is
+16 of those in four more orders; the best four of these and the winners of the searches in turn, A B C A B C. What goes
+on is chosen by all work over all time; the rates listed look by look (`tflops`), and so those of the turns, are of the
+median repetition of a block. The ratio winner / best of the sweep is taken within each turn; its interval is
 the bootstrap's over turns. The best of the sweep is chosen from the looks before, so that luck in the
 turns that count does not choose.
 """
@@ -181,7 +182,7 @@ def main() -> int:
     grid = [MatmulShape(a, b, c) for a in m for b in n for c in k]
     winners = winners_of(record["searches"])
     card = HotCard(args, [*grid, *winners, parse_shape("256x256x256")])
-    record["device"] = {"name": card.device.name, "torch": card.bench.torch.__version__}
+    record["device"] = {"name": card.device.name, "uuid": card.device.uuid, "torch": card.bench.torch.__version__}
     if not args.dry:
         card.looks([MatmulShape(8192, 8192, 8192)], 1.0, 4)  # to the power limit
     passes, wide = (2, 4) if args.dry else (4, 64)
