@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Is the search's winner as fast as the best of an exhaustive sweep, in the same state of the same card?
 
-    python3 mamf_interleaved.py --out DIR [--public PATH] [--budget 40s] [--seeds 0 1] [--dry]
+    python3 mamf_interleaved.py --out DIR [--public PATH] [--budget 40s ...] [--seeds 0 1 ...] [--dry]
 
 One device. First mamf-finder with each seed, that is with its own set and order of candidates, and where its
 file is given the public finder. Then, in one process and at the power limit from its first to its last
@@ -54,10 +54,10 @@ def command(words: list[str], limit: float, env: dict[str, str] | None = None) -
         return None, *texts, time.monotonic() - start
 
 
-def search(seed: int, args: argparse.Namespace) -> dict:
+def search(budget: str, seed: int, args: argparse.Namespace) -> dict:
     """The tool's own verdict on this card."""
-    path = args.out / f"search{seed}.json"
-    words = [sys.executable, str(TOOL), "--nproc", "1", "--seed", str(seed), "--budget", "1s" if args.dry else args.budget,
+    path = args.out / "search.json"
+    words = [sys.executable, str(TOOL), "--nproc", "1", "--seed", str(seed), "--budget", "1s" if args.dry else budget,
              "--json", str(path), "--force"]
     words += ["--m", "128", "192", "--n", "128", "192", "--k", "256", "--dtype", "fp32"] if args.dry else []
     rc, text, errors, seconds = command(words, 120)
@@ -65,8 +65,8 @@ def search(seed: int, args: argparse.Namespace) -> dict:
     path.unlink(missing_ok=True)
     figures = [one for one in report["results"] if one.get("kind") == "figure" and one.get("state") in ("sustained", "final", "burst")]
     keep = ("state", "m", "n", "k", "tflops", "ci", "reps", "percent_of_peak", "telemetry", "drift", "rounds")
-    print(f"search with seed {seed}: rc {rc}, {seconds:.1f} s", *text.splitlines()[-4:], errors[-300:], sep="\n", flush=True)
-    return {"seed": seed, "rc": rc, "wall_s": round(seconds, 1), "stderr": errors[-400:],
+    print(f"search of {budget} with seed {seed}: rc {rc}, {seconds:.1f} s", *text.splitlines()[-4:], errors[-300:], sep="\n", flush=True)
+    return {"budget": budget, "seed": seed, "rc": rc, "wall_s": round(seconds, 1), "stderr": errors[-400:],
             "figures": [{name: one.get(name) for name in keep} for one in figures]}
 
 
@@ -160,7 +160,7 @@ def main() -> int:
     parser.add_argument("--public", help="path of the public mamf-finder.py")
     parser.add_argument("--public-device", type=int, default=0, help="another device for the public finder, at the same time")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1], help="of the searches")
-    parser.add_argument("--budget", default="40s", help="of each search")
+    parser.add_argument("--budget", nargs="+", default=["40s"], help="of each search; several: all seeds with each")
     parser.add_argument("--turns", type=int, default=24)
     parser.add_argument("--dry", action="store_true")
     args = parser.parse_args()
@@ -173,7 +173,8 @@ def main() -> int:
             side.join()  # the same device: one after the other
     record = {"what": "the search's winner and an exhaustive sweep's best, interleaved in the sustained state",
               "date": time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime()), "dry": args.dry,
-              "command": "mamf_interleaved.py " + " ".join(sys.argv[1:]), "searches": [search(seed, args) for seed in args.seeds]}
+              "command": "mamf_interleaved.py " + " ".join(sys.argv[1:]),
+              "searches": [search(budget, seed, args) for budget in args.budget for seed in args.seeds]}
 
     def save() -> None:
         (args.out / "mamf_interleaved.json").write_text(json.dumps(record) + "\n")
