@@ -21,6 +21,7 @@ from clusterprobe.bench_options import (
     bench_parser,
     effort_of,
     refuse_contradictions,
+    refuse_unwritable,
     wanted_sizes,
     wanted_specs,
 )
@@ -41,7 +42,7 @@ from clusterprobe.bench_rows import (
 from clusterprobe.collective_cases import CaseSpec, GroupSeat
 from clusterprobe.collective_table import COLLECTIVES, bus_factor
 from clusterprobe.device import choose_kind, free_memory, load_torch, shared_devices
-from clusterprobe.exits import CANNOT_RUN, OK, ProbeFailure
+from clusterprobe.exits import CANNOT_RUN, OK, PARTIAL, WRONG_DATA, ProbeFailure
 from clusterprobe.join import join_world
 from clusterprobe.launch import RankEnv
 from clusterprobe.session import Session, run_probe
@@ -106,6 +107,8 @@ class CollectiveBench:
             self.kind = "cpu" if device.kind == "cpu" else "device"
             sizes = wanted_sizes(args, device.kind)
             refuse_contradictions(args, sizes)
+            if session.rank0:
+                refuse_unwritable(args)
         join_world(session)
         with session.stage("sharing"):
             self._refuse_shared_devices(args.backend or device.backend)
@@ -177,7 +180,7 @@ class CollectiveBench:
         if self.clock_error > 0:
             line(f"clocks of the hosts agree within {format_time(self.clock_error / 1e9)} after correction")
         if self.env.world_size == 1:
-            line("one rank: there is nothing to measure between ranks; calls are made and checked, rates mean nothing")
+            line("one rank: there is nothing to measure between ranks; calls are made and checked, there are no rates")
 
     def _one_group(self, name: str, sizes: Sequence[int]) -> None:
         if name == "pairs":
@@ -329,21 +332,28 @@ class CollectiveBench:
             report.warn(f"{self.session.control.name(rank)} takes {ratio:.2f} x the median rank's time")
         for text in text_plot(document["results"]):
             report.line(text)
-        self._files(document)
+        unwritten = self._files(document)
         rc, reason, lines = judge_run(args, document, old, sizes_named, transport)
         report.line()
         for text in lines:
             report.line(text)
-        if self.env.world_size == 1 and rc == OK and not args.allow_one:
-            return CANNOT_RUN, f"one rank: there is nothing to measure between ranks ({reason})"
+        if self.env.world_size == 1 and rc != WRONG_DATA and not args.allow_one:
+            checked = counted(sum(row["status"] == "ok" for row in document["results"]), "row")
+            return CANNOT_RUN, f"one rank: there is nothing to measure between ranks ({checked} checked)"
+        if unwritten and rc == OK:
+            return PARTIAL, f"{reason}; {unwritten} could not be written"
         return rc, reason
 
-    def _files(self, document: Dict[str, Any]) -> None:
-        """Plot and CSV; a file that can't be written is a warning, the rows are in the report."""
+    def _files(self, document: Dict[str, Any]) -> str:
+        """Plot and CSV; returns what was asked for and can't be written. Without matplotlib the bars stand for the plot."""
+        unwritten = []
         if self.args.plot:
             why_not = png_plot(self.args.plot, document["results"], f"{BENCH_NAME}, {counted(self.env.world_size, 'rank')}", self.cells)
-            if why_not:
-                self.report.warn(f"no plot in {self.args.plot}: {why_not}; the bars above show the same")
+            if why_not.startswith("cannot write"):
+                self.report.warn(why_not)
+                unwritten.append(self.args.plot)
+            elif why_not:
+                self.report.warn(f"no plot in {self.args.plot}: {why_not}")
             else:
                 self.report.line(f"plot: {os.path.abspath(self.args.plot)}")
         if self.args.csv:
@@ -351,3 +361,5 @@ class CollectiveBench:
                 replace_file(self.args.csv, csv_text(document["results"]))
             except OSError as error:
                 self.report.warn(f"cannot write {self.args.csv}: {error.strerror or error}")
+                unwritten.append(self.args.csv)
+        return " and ".join(unwritten)

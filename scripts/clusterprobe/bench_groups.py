@@ -38,7 +38,7 @@ def check_group_name(text: str) -> str:
     name = text.strip().lower()
     kind, _, number = name.partition(":")
     plain = [one for one in GROUP_KINDS if ":" not in one]
-    if name in plain or (kind == "stride" and number.isdigit() and int(number) > 0):
+    if name in plain or (kind == "stride" and number.isascii() and number.isdigit() and int(number) > 0):
         return name
     raise ValueError(f"{text!r} is no group; known are {', '.join(GROUP_KINDS)}")
 

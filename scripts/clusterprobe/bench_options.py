@@ -7,20 +7,32 @@ The option names of the public original (--num_iterations, --num_warmup_iteratio
 from __future__ import annotations
 
 import argparse
+import os
 from dataclasses import dataclass
 from typing import Any, Callable, List, Optional, Sequence
 
 from clusterprobe.bench_groups import GROUP_KINDS, check_group_name
 from clusterprobe.bench_measure import BATCH, Effort
+from clusterprobe.case_ring import MOST_RING_SETS
 from clusterprobe.collective_cases import CaseSpec
 from clusterprobe.collective_table import COLLECTIVES, sweep_sizes
 from clusterprobe.collective_values import REDUCE_OPS, TYPE_TRAITS, type_name
-from clusterprobe.exits import USAGE, ProbeFailure
-from clusterprobe.options import ProbeParser, duration_option, make_parser, size_option
+from clusterprobe.exits import CANNOT_RUN, USAGE, ProbeFailure
+from clusterprobe.options import (
+    ProbeParser,
+    count_option,
+    duration_option,
+    make_parser,
+    rate_option,
+    size_option,
+)
+from clusterprobe.strictjson import is_plain_target
 from clusterprobe.transport_log import TRANSPORTS
 
 BENCH_NAME = "all_reduce_bench"
 BENCH_MODES = ("block", "stream", "graph")
+MOST_BATCH = 100_000  # calls in flight at once
+MOST_OFFSET = 1 << 20  # elements: past the largest page of any device, where alignment begins anew
 DEFAULT_SWEEP = {"cpu": (8, 16 << 20, 8.0), "device": (8, 16 << 30, 4.0)}
 BENCH_EPILOG = """\
 Start it like the job it stands for:
@@ -55,28 +67,60 @@ def dtype_list(text: str) -> List[str]:
         if name is None:
             raise argparse.ArgumentTypeError(f"{word!r} is no type; known are {', '.join(TYPE_TRAITS)}, all")
         names.append(name)
+    if not names:
+        raise argparse.ArgumentTypeError(f"no type named; known are {', '.join(TYPE_TRAITS)}, all")
     return list(dict.fromkeys(names))
 
 
 def group_list(text: str) -> List[str]:
     try:
-        return list(dict.fromkeys(check_group_name(word) for word in text.split(",") if word.strip()))
+        names = list(dict.fromkeys(check_group_name(word) for word in text.split(",") if word.strip()))
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+    if not names:
+        raise argparse.ArgumentTypeError(f"no group named; known are {', '.join(GROUP_KINDS)}")
+    return names
+
+
+def payload_option(text: str) -> int:
+    """A size that something can be sent of: a call of no bytes is `barrier`."""
+    size = size_option(text)
+    if size < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no size above zero")
+    return size
 
 
 def size_list(text: str) -> List[int]:
-    return [size_option(word) for word in text.split(",") if word.strip()]
+    sizes = [payload_option(word) for word in text.split(",") if word.strip()]
+    if not sizes:
+        raise argparse.ArgumentTypeError("no size named; write 8,64K,1MiB")
+    return sizes
+
+
+def gib_option(text: str) -> float:
+    """The public original takes fractions of a GiB."""
+    gib = rate_option(text)
+    if gib * (1 << 30) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no size of a byte or more")
+    return gib
+
+
+def factor_option(text: str) -> float:
+    factor = rate_option(text)
+    if factor <= 1:
+        raise argparse.ArgumentTypeError(f"a factor of {text} does not grow")
+    return factor
+
+
+def path_option(text: str) -> str:
+    """An empty path is a variable that was not set, and would be left out without a word."""
+    if not text:
+        raise argparse.ArgumentTypeError("the path is empty")
+    return text
 
 
 def transport_list(text: str) -> List[str]:
     return name_list(TRANSPORTS, "transport")(text)
-
-
-def positive_count(text: str) -> int:
-    if text.isdigit() and int(text) > 0:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is no number above zero")
 
 
 def bench_parser() -> ProbeParser:
@@ -88,6 +132,7 @@ def bench_parser() -> ProbeParser:
     add_how(parser.add_argument_group("how"))
     add_judging(parser.add_argument_group("judging"))
     parser.add_argument("--local-rank", type=int, default=None, help=argparse.SUPPRESS)  # some launchers pass it
+    parser.checks += [one_way_to_say_sizes, one_file_each]
     return parser
 
 
@@ -107,51 +152,51 @@ def add_what(group: Any) -> None:
                        help="comma list of " + ", ".join(GROUP_KINDS) + ": all groups of a kind at the same time (default world)")
     group.add_argument("--backend", metavar="NAME", help="torch's backend (default: nccl, xccl or hccl by device, gloo on cpu)")
     group.add_argument("--sizes", type=size_list, metavar="LIST", help="comma list such as 8,64K,1MiB,1000003; need not divide")
-    group.add_argument("-b", "--min-bytes", type=size_option, metavar="SIZE", help="start of the sweep (default 8)")
-    group.add_argument("-e", "--max-bytes", type=size_option, metavar="SIZE",
+    group.add_argument("-b", "--min-bytes", type=payload_option, metavar="SIZE", help="start of the sweep (default 8)")
+    group.add_argument("-e", "--max-bytes", type=payload_option, metavar="SIZE",
                        help="end of the sweep (default 16G, 16M on a CPU, or what memory allows)")
-    group.add_argument("-f", "--factor", type=float, metavar="X", help="step of the sweep as a factor (default 4, on a CPU 8)")
-    group.add_argument("-i", "--step-bytes", type=size_option, metavar="SIZE", help="step of the sweep as a number of bytes")
-    group.add_argument("--payload-size-in-gib", type=float, metavar="GIB", help="one size, in GiB")
-    group.add_argument("--offset", type=int, default=0, metavar="ELEMENTS", help="misalign the buffers by so many elements")
+    group.add_argument("-f", "--factor", type=factor_option, metavar="X", help="step of the sweep as a factor (default 4, on a CPU 8)")
+    group.add_argument("-i", "--step-bytes", type=payload_option, metavar="SIZE", help="step of the sweep as a number of bytes")
+    group.add_argument("--payload-size-in-gib", type=gib_option, metavar="GIB", help="one size, in GiB")
+    group.add_argument("--offset", type=count_option(0, MOST_OFFSET), default=0, metavar="ELEMENTS", help="misalign the buffers by so many elements")
     group.add_argument("--pair-level", choices=("auto", "node", "rank"), default="auto",
                        help="members of the pair matrix: one rank per node, or every rank (auto: ranks up to 64)")
-    group.add_argument("--pair-bytes", type=size_option, metavar="SIZE", help="message between pairs (default 64M, 1M on a CPU)")
-    group.add_argument("--pair-rounds", type=positive_count, default=256, metavar="N",
+    group.add_argument("--pair-bytes", type=payload_option, metavar="SIZE", help="message between pairs (default 64M, 1M on a CPU)")
+    group.add_argument("--pair-rounds", type=count_option(1), default=256, metavar="N",
                        help="most rounds of pairs; above, they are evenly chosen (default %(default)s)")
     group.add_argument("--allow-one", action="store_true", help="one rank is not a failure: its calls are only checked")
 
 
 def add_how(group: Any) -> None:
-    group.add_argument("--num-iterations", type=positive_count, metavar="N",
+    group.add_argument("--num-iterations", type=count_option(1), metavar="N",
                        help="timed iterations of a row (default: until the interval is within 1%%, at most 1000)")
-    group.add_argument("--num-warmup-iterations", type=int, default=5, metavar="N", help="untimed ones before (default %(default)s)")
+    group.add_argument("--num-warmup-iterations", type=count_option(0), default=5, metavar="N", help="untimed ones before (default %(default)s)")
     group.add_argument("--row-time", type=duration_option, default="2s", metavar="TIME", help="budget of a row's timed part (default %(default)s)")
-    group.add_argument("--batch", type=positive_count, metavar="N",
+    group.add_argument("--batch", type=count_option(1, MOST_BATCH), metavar="N",
                        help=f"calls a sample in stream and graph modes (default: {BATCH}, on a device as many times that as take 10 ms)")
-    group.add_argument("--buffer-sets", type=positive_count, metavar="N",
+    group.add_argument("--buffer-sets", type=count_option(1, MOST_RING_SETS), metavar="N",
                        help="sets of buffers used in turn (default: enough for twice the device's last-level cache; "
                             "1 measures data that may lie in it)")
     group.add_argument("--allocator", choices=("torch", "nccl"), default="torch",
                        help="whose memory the buffers are: torch's, as in training, or NCCL's own, which it can use without copying "
                             "through its buffers, in graph mode by itself (default %(default)s)")
     group.add_argument("--no-check", action="store_true", help="don't check results (default: first and last call of each row)")
-    group.add_argument("--check-every", type=int, default=10, metavar="N",
+    group.add_argument("--check-every", type=count_option(0), default=10, metavar="N",
                        help="check every n-th timed iteration too; 0: none of them (default %(default)s)")
     group.add_argument("--profile-stability", action="store_true", help="list the time of every iteration; needs one size")
 
 
 def add_judging(group: Any) -> None:
     group.add_argument("--gate-bytes", type=size_option, metavar="SIZE", help="smallest size that --fail-below judges (default: the largest measured)")
-    group.add_argument("--line-rate", type=float, metavar="GB/s", help="mark rows with busbw above this: sharp, nvls or a mistake")
+    group.add_argument("--line-rate", type=rate_option, metavar="GB/s", help="mark rows with busbw above this: sharp, nvls or a mistake")
     group.add_argument("--transports", nargs="?", const="", metavar="FOLDER",
                        help="read from NCCL's debug log which way the data takes and report it; with FOLDER, keep the logs there")
     group.add_argument("--require-transport", type=transport_list, metavar="NAMES",
                        help="fail (exit 3) unless these are used, and nothing slower in their place: " + ", ".join(TRANSPORTS))
-    group.add_argument("--baseline", metavar="FILE", help="earlier report to compare with; slower rows fail (exit 3)")
-    group.add_argument("--baseline-tolerance", type=float, default=5.0, metavar="PERCENT", help="ignored change (default %(default)s)")
-    group.add_argument("--plot", metavar="PNG", help="write a plot, where matplotlib is installed; text bars are always printed")
-    group.add_argument("--csv", metavar="FILE", help="write the rows as CSV")
+    group.add_argument("--baseline", type=path_option, metavar="FILE", help="earlier report to compare with; slower rows fail (exit 3)")
+    group.add_argument("--baseline-tolerance", type=rate_option, default=5.0, metavar="PERCENT", help="ignored change (default %(default)s)")
+    group.add_argument("--plot", type=path_option, metavar="PNG", help="write a plot, where matplotlib is installed; text bars are always printed")
+    group.add_argument("--csv", type=path_option, metavar="FILE", help="write the rows as CSV")
 
 
 @dataclass(frozen=True)
@@ -164,8 +209,6 @@ class SizePlan:
 
 def wanted_sizes(args: argparse.Namespace, kind: str) -> SizePlan:
     if args.payload_size_in_gib is not None:
-        if args.payload_size_in_gib <= 0:
-            raise ProbeFailure(USAGE, "--payload-size-in-gib must be above zero", named=True)
         return SizePlan([int(args.payload_size_in_gib * (1 << 30))], True)
     if args.sizes:
         return SizePlan(list(dict.fromkeys(args.sizes)), True)
@@ -200,8 +243,44 @@ def effort_of(args: argparse.Namespace) -> Effort:
                   args.check_every, args.batch, args.buffer_sets)
 
 
+def one_way_to_say_sizes(args: argparse.Namespace) -> str:
+    """Two ways to say which sizes are two answers: one of them would be left out without a word."""
+    given = [name for name in ("sizes", "payload_size_in_gib") if getattr(args, name) is not None]
+    sweep = [name for name in ("min_bytes", "max_bytes", "factor", "step_bytes") if getattr(args, name) is not None]
+    if len(given) > 1 or (given and sweep) or {"factor", "step_bytes"} <= set(sweep):
+        clash = given[:2] if len(given) > 1 else [given[0], sweep[0]] if given else ["factor", "step_bytes"]
+        return " and ".join("--" + name.replace("_", "-") for name in clash) + " contradict each other: give one of them"
+    return ""
+
+
+def one_file_each(args: argparse.Namespace) -> str:
+    """The report is written before the baseline is read, and the CSV after the report: no file may be two of them."""
+    seen = {}
+    for name in ("baseline", "json", "csv", "plot"):
+        path = getattr(args, name)
+        if path in (None, "-", "none") or not is_plain_target(path):
+            continue
+        path = os.path.realpath(path)
+        if path in seen:
+            return f"--{seen[path]} and --{name} are the same file: one would overwrite the other"
+        seen[path] = name
+    return ""
+
+
+def refuse_unwritable(args: argparse.Namespace) -> None:
+    """Before hours of measuring, on the rank that writes."""
+    for name in ("csv", "plot"):
+        path = getattr(args, name)
+        if path is None or (os.path.exists(path) and not is_plain_target(path) and not os.path.isdir(path)):
+            continue
+        folder = os.path.dirname(os.path.abspath(path))
+        why_not = ("it is a folder" if os.path.isdir(path) else f"there is no folder {folder}" if not os.path.isdir(folder)
+                   else "its folder is read-only" if not os.access(folder, os.W_OK) else "")
+        if why_not:
+            raise ProbeFailure(CANNOT_RUN, f"--{name} {path} can't be written: {why_not}", "name a file in a folder that can be written",
+                               named=True)
+
+
 def refuse_contradictions(args: argparse.Namespace, sizes: Optional[SizePlan] = None) -> None:
     if args.profile_stability and sizes and len(sizes.sizes) != 1:
         raise ProbeFailure(USAGE, "--profile-stability needs one size", "add --payload-size-in-gib or --sizes", named=True)
-    if args.offset < 0 or args.num_warmup_iterations < 0 or args.check_every < 0:
-        raise ProbeFailure(USAGE, "--offset, --num-warmup-iterations and --check-every take no negative numbers", named=True)

@@ -43,7 +43,7 @@ def png_plot(path: str, rows: Sequence[Mapping[str, Any]], title: str, cells: Op
         matplotlib.use("Agg")
         from matplotlib import pyplot
     except ImportError:
-        return "matplotlib is not installed"
+        return "matplotlib is not installed; the bars above show the same"
     curves = curves_of(rows)
     parts = (1 if curves else 0) + (1 if cells else 0)
     if not parts:

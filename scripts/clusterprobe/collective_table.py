@@ -6,6 +6,7 @@ algbw = S / t and busbw = algbw x factor(n), where t is the time of the slowest 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Dict, List, Optional, Tuple
 
@@ -51,17 +52,15 @@ COLLECTIVES: Dict[str, CollectiveKind] = {kind.name: kind for kind in (
 
 
 def bus_factor(op: str, n: int) -> Optional[float]:
-    """What the busiest link of a flat ring carries, per byte of S. None: time only. 0 for one rank."""
+    """What the busiest link of a flat ring carries, per byte of S. None: time only; so is one rank, which has no link."""
     kind = COLLECTIVES[op].factor
-    if kind == "none":
+    if kind == "none" or n < 2:
         return None
-    if n < 2:
-        return 0.0
     return {"double": 2.0 * (n - 1) / n, "share": (n - 1) / n, "one": 1.0}[kind]
 
 
 def rates_of(op: str, n: int, size: int, seconds: float) -> Tuple[Optional[float], Optional[float]]:
-    """(algbw, busbw) in bytes/s."""
+    """(algbw, busbw) in bytes/s; None where nothing travels that a rate could be of."""
     factor = bus_factor(op, n)
     if factor is None or seconds <= 0 or size <= 0:
         return None, None
@@ -124,6 +123,8 @@ def sweep_sizes(smallest: int, largest: int, factor: float, step: Optional[int])
         raise ValueError(f"factor {factor:g} does not grow")
     if step is not None and (step < 1 or (largest - smallest) // step > MOST_SIZES):
         raise ValueError(f"a step of {step} bytes makes more than {MOST_SIZES:,} sizes")
+    if step is None and math.log(largest / smallest) / math.log(factor) > MOST_SIZES:
+        raise ValueError(f"a factor of {factor:g} makes more than {MOST_SIZES:,} sizes")
     sizes, size = [], float(smallest)
     while size <= largest:
         sizes.append(int(size))

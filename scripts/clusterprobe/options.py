@@ -8,17 +8,25 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from typing import List, Optional, Sequence, Tuple
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 from clusterprobe.exits import USAGE, exit_table
 from clusterprobe.units import parse_duration, parse_size
 from clusterprobe.version import PROBE_VERSION
 
 SEED_LIMIT = 1 << 63  # what torch's generators take
+LONGEST_LIMIT = 365 * 86400.0  # the clocks of waits overflow not far above
+MOST_COUNT = 100_000_000
+
+# Looks at all options together; returns what contradicts what, or nothing.
+OptionCheck = Callable[[argparse.Namespace], str]
 
 
 class ProbeParser(argparse.ArgumentParser):
-    """argparse with exact names only, `_` read as `-` in option names, and usage errors as exit 2."""
+    """argparse with exact names only, `_` read as `-` in option names, and usage errors as exit 2.
+
+    `checks` see the options together, before a report file is opened or a rank is started.
+    """
 
     def __init__(self, tool: str, description: str, epilog: str = "") -> None:
         text = "\n\n".join(filter(None, (epilog, exit_table())))
@@ -30,11 +38,20 @@ class ProbeParser(argparse.ArgumentParser):
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         self.tool = tool
+        self.checks: List[OptionCheck] = []
         self.add_argument("--version", action="version", version=f"{tool} {PROBE_VERSION}")
 
     def parse_known_args(self, args: Optional[Sequence[str]] = None, namespace=None):
         words = list(sys.argv[1:] if args is None else args)
         return super().parse_known_args(self._with_known_names(words), namespace)
+
+    def parse_args(self, args: Optional[Sequence[str]] = None, namespace: Any = None):
+        found = super().parse_args(args, namespace)
+        for check in self.checks:
+            contradiction = check(found)
+            if contradiction:
+                self.error(contradiction)
+        return found
 
     def _with_known_names(self, words: List[str]) -> List[str]:
         known = {name.replace("_", "-"): name for name in self._option_string_actions}
@@ -91,10 +108,40 @@ def duration_option(text: str) -> float:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+def limit_option(text: str) -> float:
+    """A time limit: nothing ends within none, and clocks have an end."""
+    seconds = duration_option(text)
+    if 0 < seconds <= LONGEST_LIMIT:
+        return seconds
+    raise argparse.ArgumentTypeError(f"{text!r} is no limit; it must be above 0 and at most 365d")
+
+
+def rate_option(text: str) -> float:
+    """A number that a rate can be held against; nothing is ever below `nan`."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if math.isfinite(value) and value >= 0:
+        return value
+    raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 on")
+
+
+def count_option(least: int, most: int = MOST_COUNT) -> Callable[[str], int]:
+    """A parser of whole numbers from `least` to `most`."""
+
+    def parse(text: str) -> int:
+        if text.isascii() and text.isdigit() and least <= int(text) <= most:
+            return int(text)
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {least} to {most:,}")
+
+    return parse
+
+
 def process_count(text: str) -> object:
     if text == "auto":
         return text
-    if text.isdigit() and int(text) > 0:
+    if text.isascii() and text.isdigit() and int(text) > 0:
         return int(text)
     raise argparse.ArgumentTypeError(f"{text!r} is neither a number of processes nor auto")
 
@@ -132,14 +179,14 @@ def make_parser(
     )
     run.add_argument(
         "--timeout",
-        type=duration_option,
+        type=limit_option,
         default=timeout,
         metavar="TIME",
         help="limit for the whole run (default %(default)s)",
     )
     run.add_argument(
         "--stage-timeout",
-        type=duration_option,
+        type=limit_option,
         default=stage_timeout,
         metavar="TIME",
         help="limit for each stage (default %(default)s)",

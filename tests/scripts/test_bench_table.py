@@ -75,10 +75,11 @@ def check_factors(table) -> None:
         for op in ("send_recv", "pair", "p2p_batch"):
             assert table.bus_factor(op, n) == 1.0
         assert table.bus_factor("barrier", n) is None
-    assert table.bus_factor("all_reduce", 1) == 0.0
+    assert table.bus_factor("all_reduce", 1) is None
     algbw, busbw = table.rates_of("all_reduce", 4, 1 << 20, 0.001)
     assert (algbw, busbw) == (pytest.approx((1 << 20) / 0.001), pytest.approx((1 << 20) / 0.001 * 1.5))
     assert table.rates_of("barrier", 4, 0, 0.001) == (None, None)
+    assert table.rates_of("all_reduce", 1, 1 << 20, 0.001) == (None, None)  # no link, so no rate of one
     assert table.rates_of("all_reduce", 4, 8, 0.0) == (None, None)
 
 
@@ -92,7 +93,7 @@ MUTATIONS = {
     "share forgets the own part": ('"share": (n - 1) / n', '"share": 1.0'),
     "share doubled": ('"share": (n - 1) / n', '"share": 2 * (n - 1) / n'),
     "one becomes n": ('"one": 1.0', '"one": float(n)'),
-    "single rank": ("return 0.0", "return 1.0"),
+    "single rank": (" or n < 2:", ":"),
     "busbw is algbw": ("return size / seconds, size / seconds * factor", "return size / seconds, size / seconds"),
     "rates inverted": ("return size / seconds, size / seconds * factor", "return seconds / size, seconds / size * factor"),
     "no time is fast": ("or seconds <= 0 ", ""),
@@ -206,7 +207,14 @@ def test_size_lists_need_not_divide():
 
 @pytest.mark.parametrize("words", [("--collective", "all_reduces"), ("--dtype", "float33"), ("--redop", "mean"),
                                    ("--group", "row"), ("--sizes", "8,x"), ("--mode", "fast"), ("--num-iterations", "0"),
-                                   ("--group", "stride:0"), ("--collective", ",")])
+                                   ("--group", "stride:0"), ("--collective", ","), ("--sizes", ""), ("--sizes", "8,0"), ("--dtype", ","),
+                                   ("--group", ""), ("--group", "stride:\u00b2"), ("-f", "0"), ("-f", "1"), ("-f", "nan"),
+                                   ("--payload-size-in-gib", "-1"), ("--payload-size-in-gib", "nan"), ("--payload-size-in-gib", "inf"),
+                                   ("--payload-size-in-gib", "1e-12"), ("--fail-below", "nan"), ("--fail-below", "-1"),
+                                   ("--line-rate", "inf"), ("--baseline-tolerance", "nan"), ("--baseline", ""), ("--csv", ""),
+                                   ("--num-iterations", "9" * 20), ("--num-warmup-iterations", "-1"), ("--offset", "9" * 10),
+                                   ("--batch", "1000000000"), ("--buffer-sets", "65"), ("--pair-bytes", "0"), ("--timeout", "0"),
+                                   ("--stage-timeout", "0s"), ("--timeout", "9" * 20 + "d"), ("--nproc", "\u00b2")])
 def test_wrong_words_end_with_2_and_say_what_is_known(words, capsys):
     with pytest.raises(SystemExit) as ended:
         options(*words)
@@ -214,11 +222,23 @@ def test_wrong_words_end_with_2_and_say_what_is_known(words, capsys):
     assert "RESULT status=error rc=2 tool=all_reduce_bench" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("words", [("-b", "1M", "-e", "1K"), ("-f", "1"), ("--payload-size-in-gib", "-1"), ("-e", "1G", "-i", "8")])
+@pytest.mark.parametrize("words", [("-b", "1M", "-e", "1K"), ("-f", "1.0000001"), ("-e", "1G", "-i", "8")])
 def test_impossible_sweeps_are_refused(words):
     with pytest.raises(ProbeFailure) as refused:
         wanted_sizes(options(*words), "cpu")
     assert refused.value.rc == 2
+
+
+@pytest.mark.parametrize("words, both", [
+    (("--sizes", "8", "-e", "1M"), "--sizes and --max-bytes"), (("--sizes", "8", "--payload-size-in-gib", "1"), "--sizes and --payload"),
+    (("-f", "2", "-i", "8"), "--factor and --step-bytes"), (("--json", "a.json", "--baseline", "./a.json"), "--baseline and --json"),
+    (("--csv", "a", "--plot", "a"), "--csv and --plot"), (("--csv", "a", "--baseline", "a"), "--baseline and --csv")])
+def test_what_contradicts_itself_ends_before_a_file_is_opened(words, both, capsys):
+    with pytest.raises(SystemExit) as ended:
+        options(*words)
+    text = capsys.readouterr().err
+    assert (ended.value.code, both in text) == (2, True), text
+    options("--json", "-", "--csv", "/dev/null", "--plot", "/dev/null")
 
 
 def test_help_can_be_formatted():
@@ -325,6 +345,9 @@ def test_gate_judges_large_sizes_only():
     assert (rc, reason) == (3, "busbw 3.00 GB/s is below 3.5 GB/s: all_reduce float32 sum 1 MiB block world")
     assert judged(small, large, words=("--fail-below", "2.5", "--gate-bytes", "8"))[0] == 3
     assert judged(row(busbw=None, op="barrier"), words=("--fail-below", "1"))[0] == 7
+    three = row(ranks=3, wanted_bytes=1 << 30, bytes=(1 << 30) - 4)  # a size that does not divide by three
+    assert judged(small, three, words=("--fail-below", "3.5", "--gate-bytes", "1G"))[0] == 3
+    assert judged(small, three, words=("--fail-below", "2.5", "--gate-bytes", "1G"))[0] == 0
 
 
 def test_wrong_data_is_graver_than_a_gate():
@@ -336,6 +359,11 @@ def test_left_out_rows():
     missing = row(status="unsupported", reason="Invalid scalar type", time_us=None, busbw=None, dtype="int16")
     assert judged(row(), missing)[0] == 7
     assert judged(row(), missing, words=("--dtype", "all"))[0] == 0
+    named = ("--collective", "all", "--dtype", "float32,int16")
+    assert judged(row(), missing, words=named)[0] == 7  # the type was named and has no row at all
+    assert judged(row(), row(dtype="int16", op="broadcast", redop=None), missing, words=named)[0] == 0
+    uncaptured = row(status="unsupported", reason="can't be recorded", op="barrier", dtype="uint8", mode="graph", redop=None, busbw=None)
+    assert judged(row(mode="graph"), uncaptured, words=("--collective", "all", "--mode", "graph"))[0] == 0
     assert judged(missing)[0] == 6
     too_large = row(status="skipped", reason="needs", time_us=None, busbw=None)
     assert judged(row(), too_large, named=True)[0] == 7

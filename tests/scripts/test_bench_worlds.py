@@ -43,7 +43,20 @@ def test_one_rank_has_nothing_to_measure(run_tool, tmp_path, valid_report):
     assert "one rank: there is nothing to measure between ranks" in done.why
     rows = valid_report(tmp_path / "r.json")["results"]
     assert {row["op"] for row in rows} == {"all_reduce", "reduce_scatter"}
-    assert all(row["checked"] and not row["wrong"] and not row["busbw"] for row in rows)
+    assert all(row["checked"] and not row["wrong"] and row["time_us"] for row in rows)
+    assert {(row["algbw"], row["busbw"]) for row in rows} == {(None, None)}  # a memcpy's rate is no collective's
+    shown = [line.split() for line in done.out.splitlines() if " B  " in line]
+    assert shown and all("/s" not in " ".join(cells) for cells in shown)
+
+
+def test_one_rank_and_a_gate_is_still_one_rank(run_tool, tmp_path):
+    done = run_tool(BENCH, "--nproc", "1", *QUICK, "--sizes", "64K", "--fail-below", "1", "--plot", "p.png", "--csv", "r.csv",
+                    "--json", "old.json")
+    assert (done.rc, done.err) == (6, ""), done.out + done.err
+    assert "one rank: there is nothing to measure" in done.why
+    again = run_tool(BENCH, "--nproc", "1", *QUICK, "--sizes", "64K", "--baseline", "old.json", "--json", "none", "--allow-one")
+    assert (again.rc, again.err) in ((0, ""), (3, "")), again.out + again.err
+    assert "1 row compared" in again.out
 
 
 @slow
