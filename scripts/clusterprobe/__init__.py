@@ -34,6 +34,7 @@ Modules, bottom up (standard library only, except where torch is named; torch is
     report      Report: line, heading, row, add, put, warn, finish; last line RESULT …
     deadline    Watchdog: stage(), step(); ends the process when a limit passes
     interrupt   InterruptWatch: SIGINT and SIGTERM, also while native code waits
+    cgroup_memory  cgroup_room: what a container or a Slurm job still allows
     device      load_torch, open_device, Device, count_devices, free_memory, wait_for_device   (torch)
     telemetry   open_telemetry(uuid).between(start, end): clocks, power, temperature, throttle reasons
     store       StoreClient, report_in, collect_records, present_ranks: the control plane      (torch)

@@ -10,6 +10,7 @@ import time
 from datetime import timedelta
 from typing import Any, Optional
 
+from clusterprobe.exits import CANNOT_RUN, USAGE, ProbeFailure
 from clusterprobe.interfaces import interface_of, list_interfaces
 from clusterprobe.rendezvous import source_address
 
@@ -29,6 +30,25 @@ def set_gloo_interface(address: str, environ: Any = None) -> Optional[str]:
     return name
 
 
+def refuse_backend(name: str, device_kind: str, torch_version: str, dist: Any) -> None:
+    """A backend that this torch lacks, or that has nothing to do with the device, before a group opens with it."""
+    known = [str(word) for word in dist.Backend.backend_list if word != "undefined"]
+    for word in (part.rpartition(":")[2].strip().lower() for part in name.split(",")):
+        if word not in known:
+            raise ProbeFailure(
+                USAGE, f"backend {name}: {word!r} is none of {', '.join(known)}", named=True
+            )
+        probe = getattr(dist, f"is_{word}_available", None)
+        if probe is not None and not probe():
+            raise ProbeFailure(
+                CANNOT_RUN, f"backend {name}: torch {torch_version} is built without {word}", named=True
+            )
+        if word == "nccl" and device_kind == "cpu" and name == word:
+            raise ProbeFailure(
+                USAGE, "backend nccl moves no data of a cpu", "use gloo, or --device cuda", True
+            )
+
+
 def open_group(session: Any, backend: Optional[str] = None, name: str = "main") -> float:
     """init_process_group through our store; returns the seconds it took.
 
@@ -39,6 +59,7 @@ def open_group(session: Any, backend: Optional[str] = None, name: str = "main") 
 
     control, device = session.control, session.device
     chosen = backend or device.backend
+    refuse_backend(chosen, device.kind, torch.__version__, dist)
     if chosen == "gloo" and control.endpoint is not None:
         set_gloo_interface(control.endpoint.address)
     limit = min(session.watchdog.remaining(), 86400.0) + 60.0  # the watchdog ends first, with names

@@ -5,7 +5,6 @@ From the joined world to the verdict: groups, rows of each collective, the pair 
 
 from __future__ import annotations
 
-import argparse
 import os
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
@@ -27,8 +26,9 @@ from clusterprobe.bench_options import (
 )
 from clusterprobe.bench_pair_run import PairRun
 from clusterprobe.bench_pair_text import pair_report
+from clusterprobe.bench_plan import bench_plan, row_limit
 from clusterprobe.bench_plot import csv_text, png_plot, text_plot
-from clusterprobe.bench_row_run import RowOutcome, RowRunner
+from clusterprobe.bench_row_run import CHUNK_MEMORY, RowOutcome, RowRunner
 from clusterprobe.bench_rows import (
     GROUPS_KEPT,
     ROW_HEADS,
@@ -41,10 +41,9 @@ from clusterprobe.bench_rows import (
 )
 from clusterprobe.collective_cases import CaseSpec, GroupSeat
 from clusterprobe.collective_table import COLLECTIVES, bus_factor
-from clusterprobe.device import choose_kind, free_memory, load_torch, shared_devices
+from clusterprobe.device import free_memory, load_torch, shared_devices
 from clusterprobe.exits import CANNOT_RUN, OK, PARTIAL, WRONG_DATA, ProbeFailure
 from clusterprobe.join import join_world
-from clusterprobe.launch import RankEnv
 from clusterprobe.session import Session, run_probe
 from clusterprobe.stats import median, odd_ones
 from clusterprobe.strictjson import replace_file
@@ -71,16 +70,6 @@ def bench_body(session: Session) -> Tuple[int, str]:
     return CollectiveBench(session).run()
 
 
-def bench_plan(args: argparse.Namespace, env: RankEnv) -> List[str]:
-    kind = choose_kind(args.device)
-    sizes, specs = wanted_sizes(args, kind), wanted_specs(args)
-    return [f"{BENCH_NAME}: {counted(env.world_size, 'rank')} found by launcher {env.launcher}, device {kind}",
-            f"  {counted(len(specs), 'kind')} of rows x {counted(len(sizes.sizes), 'size')} "
-            f"({format_size(sizes.sizes[0])} to {format_size(sizes.sizes[-1])}) x {counted(len(args.group), 'kind')} of groups",
-            *(f"  {spec.op} {spec.dtype} {spec.redop} {spec.mode}: S is {COLLECTIVES[spec.op].size_text}" for spec in specs[:20]),
-            f"  limits: {args.stage_timeout:g} s a row, {args.timeout:g} s in all"]
-
-
 class CollectiveBench:
     """The run on one rank. Rank 0 prints, keeps the rows and judges."""
 
@@ -97,6 +86,7 @@ class CollectiveBench:
         self.places: List[int] = []
         self.hosts: List[str] = []
         self.cells: Any = None
+        self.gaps: List[str] = []  # asked for and left out, apart from rows
 
     def run(self) -> Tuple[int, str]:
         session, args = self.session, self.args
@@ -107,12 +97,12 @@ class CollectiveBench:
             self.kind = "cpu" if device.kind == "cpu" else "device"
             sizes = wanted_sizes(args, device.kind)
             refuse_contradictions(args, sizes)
-            if session.rank0:
-                refuse_unwritable(args)
         join_world(session)
         with session.stage("sharing"):
             self._refuse_shared_devices(args.backend or device.backend)
-        with session.stage("baseline"):
+        with session.stage("baseline"):  # with the others joined: what rank 0 refuses ends them all
+            if session.rank0:
+                refuse_unwritable(args)
             old = load_baseline(args.baseline, BENCH_NAME) if args.baseline and session.rank0 else None
         with session.stage("backend"):
             seconds = open_group(session, args.backend)
@@ -201,7 +191,7 @@ class CollectiveBench:
         self._curve_head(spec, partition)
         for wanted in (sizes if spec.op != "barrier" else (0,)):
             label = f"{spec.op} {format_size(wanted)}" + ("" if partition.name == "world" else f" by {partition.name}")
-            with self.session.stage(label):
+            with self.session.stage(label, row_limit(self.args)):
                 outcome = self.runner.run(spec, partition, seat, wanted)
             if outcome.status != "ok":
                 self._left_out(spec, partition, wanted, outcome)
@@ -311,11 +301,15 @@ class CollectiveBench:
             self.report.warn("--group pairs by node: there is one node")
             return
         size = self.args.pair_bytes or PAIR_BYTES[self.kind]
-        with self.session.stage("pairs", max(self.args.stage_timeout, 1.0)):
-            run = PairRun(load_torch(), self.session, self.exchange, members, size, not self.args.no_check)
-            turns = run.run(self.args.pair_rounds)
-            rates, rows = run.gather()
-            alone = run.alone(rates)
+        if 2 * size + CHUNK_MEMORY > self.runner.memory:
+            self.gaps.append(f"pairs: two buffers of {format_size(size)} need more than the {format_size(self.runner.memory)} "
+                             "that are free on the rank with the least")
+            self.report.warn(self.gaps[-1])
+            return
+        run = PairRun(load_torch(), self.session, self.exchange, members, size, not self.args.no_check)
+        turns = run.run(self.args.pair_rounds)
+        rates, rows = run.gather()
+        alone = run.alone(rates)
         if self.session.rank0:
             names = [f"rank {rank}@{self.hosts[rank]}" if level == "rank" else self.hosts[rank] for rank in members]
             self.cells = pair_report(self.report, level, names, rates, rows, alone, run.bytes, len(turns))
@@ -333,7 +327,7 @@ class CollectiveBench:
         for text in text_plot(document["results"]):
             report.line(text)
         unwritten = self._files(document)
-        rc, reason, lines = judge_run(args, document, old, sizes_named, transport)
+        rc, reason, lines = judge_run(args, document, old, sizes_named, transport, self.gaps)
         report.line()
         for text in lines:
             report.line(text)

@@ -40,7 +40,22 @@ def load_baseline(path: str, tool: str) -> Dict[str, Any]:
         raise ProbeFailure(USAGE, f"--baseline {path} can't be read: {error}", named=True) from None
     if not isinstance(document, dict) or document.get("tool") != tool or not isinstance(document.get("results"), list):
         raise ProbeFailure(USAGE, f"--baseline {path} is not a report of {tool}", named=True)
+    for number, row in enumerate(document["results"], 1):
+        if not is_comparable(row):
+            raise ProbeFailure(USAGE, f"--baseline {path} is damaged: result {number} has no status, or times that are no times",
+                               "take a report as the tool wrote it", named=True)
     return document
+
+
+def is_comparable(row: Any) -> bool:
+    """Whether a result has what the comparison reads: a status and, when measured, a median with its interval."""
+    if not isinstance(row, dict) or not isinstance(row.get("status"), str):
+        return False
+    times = row.get("time_us")
+    if row["status"] != "ok" or times is None:
+        return True
+    numbers = [times.get("median"), *(times.get("ci") or [None])] if isinstance(times, dict) else [None]
+    return len(numbers) == 3 and all(isinstance(number, (int, float)) and number >= 0 for number in numbers)
 
 
 def baseline_key(row: Mapping[str, Any]) -> Tuple[Any, ...]:
@@ -73,7 +88,10 @@ def compare_rows(old: Any, new: Any, tolerance: float) -> Tuple[List[BaselineCha
 def world_differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> List[str]:
     """What else changed between the two runs, for the reader of the comparison."""
     found = []
-    for field, names in (("env", ("torch", "cuda", "nccl", "driver")), ("world", ("size", "node_count"))):
+    if old.get("rc") not in (0, None) or old.get("status") == "running":
+        found.append(f"that run ended with status {old.get('status')}" + (f", rc {old['rc']}" if old.get("rc") else ""))
+    for field, names in (("env", ("torch", "cuda", "nccl", "driver")), ("world", ("size", "node_count")),
+                         ("config", ("backend", "allocator", "buffer_sets", "offset", "batch"))):
         before, after = old.get(field) or {}, new.get(field) or {}
         found += [f"{name} was {before.get(name)}, is {after.get(name)}" for name in names
                   if before.get(name) != after.get(name)]

@@ -89,8 +89,8 @@ def lacked_by_name(args: argparse.Namespace, rows: Sequence[Mapping[str, Any]]) 
 
 
 def judge_run(args: argparse.Namespace, document: Mapping[str, Any], old: Optional[Mapping[str, Any]],
-              sizes_named: bool, transport: Tuple[int, str] = (OK, "")) -> Tuple[int, str, List[str]]:
-    """(exit code, reason, lines about the baseline)."""
+              sizes_named: bool, transport: Tuple[int, str] = (OK, ""), gaps: Sequence[str] = ()) -> Tuple[int, str, List[str]]:
+    """(exit code, reason, lines about the baseline). `gaps` were asked for and have no row to show it."""
     rows = document["results"]
     wrong = [row for row in rows if row["status"] == "wrong"]
     baseline_rc, lines = judge_baseline(document, old, args.baseline_tolerance)
@@ -109,9 +109,12 @@ def judge_run(args: argparse.Namespace, document: Mapping[str, Any], old: Option
     measured = [row for row in rows if row["status"] == "ok"]
     left_out = lacked_by_name(args, rows) + [row for row in rows if row["status"] == "skipped" and sizes_named]
     if not measured and not document["pairs"]:
-        return CANNOT_RUN, f"nothing could be measured: {rows[0]['reason'] if rows else 'no rows'}", lines
+        reason = rows[0]["reason"] if rows else gaps[0] if gaps else "no rows"
+        return CANNOT_RUN, f"nothing could be measured: {reason}", lines
     if left_out:
         return PARTIAL, f"{counted(len(left_out), 'row')} of {len(rows)} left out: {row_title(left_out[0])}: {left_out[0]['reason']}", lines
+    if gaps:
+        return PARTIAL, f"left out: {gaps[0]}", lines
     if gate_rc or baseline_rc:
         return PARTIAL, gate or lines[0], lines
     return OK, best_of(measured, len(document["pairs"])), lines
@@ -120,8 +123,8 @@ def judge_run(args: argparse.Namespace, document: Mapping[str, Any], old: Option
 def best_of(rows: Sequence[Mapping[str, Any]], pairs: int) -> str:
     """The closing sentence: the highest rate and where it was; never a mean over sizes."""
     rated = [row for row in rows if row["busbw"]]
-    text = counted(len(rows), "row") + " measured"
+    text = [counted(len(rows), "row") + " measured"] if rows or not pairs else []
     if rated:
         top = max(rated, key=lambda row: row["busbw"])
-        text += f"; highest busbw {format_rate(top['busbw'])}: {row_title(top)}"
-    return text + ("; pair matrix taken" if pairs else "")
+        text.append(f"highest busbw {format_rate(top['busbw'])}: {row_title(top)}")
+    return "; ".join(text + ["pair matrix taken"] * bool(pairs))

@@ -62,16 +62,21 @@ class PairRun:
         """The rounds; returns which were taken."""
         turns = chosen_rounds(len(self.members), most_rounds)
         for number, turn in enumerate(turns):
-            self._session.step(f"round {number + 1} of {len(turns)}")
-            partner = pair_partner(len(self.members), turn, self.seat) if self.seat is not None else None
-            for lower_sends in (True, False):
-                self._exchange.align()
-                if partner is None:
-                    continue
-                sends = (self.seat < partner) == lower_sends
-                rate = self.one_way(partner, sends)
-                (self.out if sends else self.into)[partner] = rate
+            with self._session.stage(f"pairs, round {number + 1} of {len(turns)}"):
+                self._round(turn)
         return turns
+
+    def _round(self, turn: int) -> None:
+        """All pairs of one turn, first the lower seats send, then the higher ones."""
+        partner = pair_partner(len(self.members), turn, self.seat) if self.seat is not None else None
+        for lower_sends in (True, False):
+            self._session.step("lower seats send" if lower_sends else "higher seats send")
+            self._exchange.align()
+            if partner is None:
+                continue
+            sends = (self.seat < partner) == lower_sends
+            rate = self.one_way(partner, sends)
+            (self.out if sends else self.into)[partner] = rate
 
     def one_way(self, partner: int, sends: bool) -> float:
         """Bytes/s from the receiver's clock, equal on both."""
@@ -112,7 +117,8 @@ class PairRun:
         numbers = summary_numbers(self.out, self.into, self.wrong)
         cells = binned(self.out, len(self.members)) if self.seat is not None else []
         width = min(len(self.members), BINS)
-        table = self._exchange.table(numbers + (cells or [0] * width))
+        with self._session.stage("pairs, results"):
+            table = self._exchange.table(numbers + (cells or [0] * width))
         rows = [table[rank].tolist() for rank in self.members]
         return [member_rates(row[:len(numbers)]) for row in rows], [row[len(numbers):] for row in rows]
 
@@ -121,14 +127,14 @@ class PairRun:
         suspects = find_suspects(members)[:MOST_SUSPECTS]
         looked: List[Tuple[Suspect, Optional[float]]] = []
         for suspect in suspects:
-            self._session.step(f"suspect {suspect.seat} alone")
-            self._exchange.align()
-            witness = witness_of(suspect.seat, members, suspects)
-            rate = 0
-            if witness is not None and self.seat in (suspect.seat, witness):
-                sends = (self.seat == suspect.seat) == (suspect.side == "out")
-                partner = witness if self.seat == suspect.seat else suspect.seat
-                rate = int(self.one_way(partner, sends))
-            known = self._exchange.highest([rate])[0]
+            with self._session.stage(f"pairs, suspect {suspect.seat} alone"):
+                self._exchange.align()
+                witness = witness_of(suspect.seat, members, suspects)
+                rate = 0
+                if witness is not None and self.seat in (suspect.seat, witness):
+                    sends = (self.seat == suspect.seat) == (suspect.side == "out")
+                    partner = witness if self.seat == suspect.seat else suspect.seat
+                    rate = int(self.one_way(partner, sends))
+                known = self._exchange.highest([rate])[0]
             looked.append((suspect, float(known) if known else None))
         return looked

@@ -17,7 +17,7 @@ from clusterprobe.bench_rows import pack_numbers
 from clusterprobe.case_ring import CaseRing, buffer_sets
 from clusterprobe.collective_cases import POINT_TO_POINT, CaseSpec, CollectiveCase, GroupSeat
 from clusterprobe.collective_table import COLLECTIVES, Extent, extent_of
-from clusterprobe.collective_values import TYPE_TRAITS
+from clusterprobe.collective_values import TYPE_TRAITS, type_bytes
 from clusterprobe.device import Device
 from clusterprobe.exits import CANNOT_RUN, UNEXPECTED, ProbeFailure
 from clusterprobe.units import format_size
@@ -27,6 +27,7 @@ REFUSALS = ("not support", "unsupported", "not implemented", "invalid scalar typ
             "can't be cast", "numpy is not available", "no backend type")
 FINE, REFUSED, NO_MEMORY = 0, 1, 2
 CHUNK_MEMORY = 96 << 20  # temporaries of filling and checking
+BUFFERS = 3  # of a set, each with its own --offset in front
 
 
 @dataclass
@@ -47,13 +48,13 @@ class RowRunner:
                  clock: Optional[ClockOffset], memory: int) -> None:
         self._torch, self._session, self._exchange = torch, session, exchange
         self._effort, self._clock = effort, clock
-        self._memory = memory
+        self.memory = memory
         self._device: Device = session.device
         self._pool: Any = None
         self.rows = 0
 
     def run(self, spec: CaseSpec, partition: Partition, seat: GroupSeat, wanted: int) -> RowOutcome:
-        extents = [extent_of(spec.op, wanted, element_size(self._torch, spec.dtype), len(group), spec.place == "in")
+        extents = [extent_of(spec.op, wanted, type_bytes(spec.dtype), len(group), spec.place == "in")
                    for group in partition.measured]
         self.rows += 1
         refused = self._impossible(spec, extents)
@@ -79,9 +80,9 @@ class RowRunner:
             return RowOutcome("unsupported", f"CUDA graphs need a CUDA device, this is {self._device.kind}", extents)
         if spec.mode == "graph" and not COLLECTIVES[spec.op].capturable:
             return RowOutcome("unsupported", f"{spec.op} can't be recorded into a graph", extents)
-        need = max(extent.memory * self._sets(spec, extent) for extent in extents) + CHUNK_MEMORY
-        if need > self._memory:
-            return RowOutcome("skipped", f"needs {format_size(need)} a rank, {format_size(self._memory)} are free "
+        need = max(row_memory(spec, extent, self._sets(spec, extent)) for extent in extents)
+        if need > self.memory:
+            return RowOutcome("skipped", f"needs {format_size(need)} a rank, {format_size(self.memory)} are free "
                               "on the rank with the least", extents)
         return None
 
@@ -173,9 +174,6 @@ class RowRunner:
             module.empty_cache()
 
 
-def element_size(torch: Any, dtype: str) -> int:
-    """Bytes of one value; of types that this torch lacks, by name."""
-    if hasattr(torch, dtype):
-        return int(torch.empty(0, dtype=getattr(torch, dtype)).element_size())
-    digits = "".join(sign for sign in dtype.split("_")[0] if sign.isdigit())
-    return max(1, int(digits or 8) // 8) if dtype in TYPE_TRAITS else 1
+def row_memory(spec: CaseSpec, extent: Extent, sets: int) -> int:
+    """Bytes that a row takes on the rank with the most, with what filling and checking take for a while."""
+    return (extent.memory + BUFFERS * spec.offset * type_bytes(spec.dtype)) * sets + CHUNK_MEMORY

@@ -148,6 +148,12 @@ def power_of_two(exponent: Any, n: int) -> Any:
     return total
 
 
+def type_bytes(name: str) -> int:
+    """Bytes of one value, by the type's name: a plan needs no torch, and a torch may lack the type."""
+    digits = "".join(sign for sign in name.split("_")[0] if sign.isdigit())
+    return max(1, int(digits or 8) // 8)
+
+
 def known_types(torch: Any) -> List[str]:
     """The types of this table that this torch has."""
     return [name for name in TYPE_TRAITS if hasattr(torch, name)]

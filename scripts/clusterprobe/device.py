@@ -12,6 +12,7 @@ import warnings
 from dataclasses import asdict, dataclass
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
+from clusterprobe.cgroup_memory import cgroup_room
 from clusterprobe.exits import CANNOT_RUN, USAGE, ProbeFailure
 from clusterprobe.units import rank_ranges
 
@@ -202,10 +203,15 @@ def wait_for_device(kind: str) -> None:
 
 
 def free_memory(kind: str) -> Optional[int]:
-    """Bytes that an allocation could take now; None when nobody can tell."""
+    """Bytes that an allocation could take now; None when nobody can tell. On a CPU the control group counts too."""
     module = device_module(kind)
     if module is not None and hasattr(module, "mem_get_info"):
         return int(module.mem_get_info()[0])
+    known = [room for room in (host_memory(), cgroup_room()) if room is not None]
+    return min(known) if known else None
+
+
+def host_memory() -> Optional[int]:
     try:
         with open("/proc/meminfo", encoding="ascii") as file:
             return next(

@@ -61,7 +61,14 @@ class Session:
         self.host, self.node = node_identity(os.environ)
         config = {key: value for key, value in vars(args).items() if not key.startswith("_")}
         self.config = config
-        self.report = Report(tool, argv, config, args.json, prints=env.rank == 0, force=args.force)
+        self.refused: Optional[ProbeFailure] = None  # told once the others are here, or they would wait for this rank
+        try:
+            self.report = Report(tool, argv, config, args.json, prints=env.rank == 0, force=args.force)
+        except ProbeFailure as failure:
+            if env.world_size == 1:
+                raise
+            self.refused = failure
+            self.report = Report(tool, argv, config, "none", prints=True)
         self.device: Optional[Device] = None
         self.control: Optional[Control] = None
         self.monitor: Optional[Monitor] = None
@@ -101,7 +108,7 @@ class Session:
         return self.device
 
     def connect(self) -> Control:
-        """Open the control store and start the monitor."""
+        """Open the control store and start the monitor. A report that rank 0 can't have ends all ranks here."""
         limit = self.patience()
         self.control = open_control(self.env, self.args.init, limit)
         if self.env.world_size > 1:
@@ -112,6 +119,9 @@ class Session:
                 self._verdict,
                 self._store_lost,
             )
+        if self.refused is not None:
+            self.refused.named = True
+            raise self.refused
         return self.control
 
     def die_together(

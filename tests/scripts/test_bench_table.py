@@ -229,7 +229,7 @@ def test_impossible_sweeps_are_refused(words):
     assert refused.value.rc == 2
 
 
-@pytest.mark.parametrize("words, both", [
+@pytest.mark.parametrize(("words", "both"), [
     (("--sizes", "8", "-e", "1M"), "--sizes and --max-bytes"), (("--sizes", "8", "--payload-size-in-gib", "1"), "--sizes and --payload"),
     (("-f", "2", "-i", "8"), "--factor and --step-bytes"), (("--json", "a.json", "--baseline", "./a.json"), "--baseline and --json"),
     (("--csv", "a", "--plot", "a"), "--csv and --plot"), (("--csv", "a", "--baseline", "a"), "--baseline and --csv")])
@@ -382,9 +382,14 @@ def test_baseline_needs_separate_intervals_and_tolerance():
     assert (rc, "1 slower" in reason) == (3, True)
     assert "all_reduce float32 sum 1 MiB block world: 20% slower" in lines[1]
     assert judged(timed(600, 5), old={"results": [row(bytes=8)], "started": "then"})[0] == 7
+    half = {"results": [timed(600, 5)], "started": "then", "status": "partial", "rc": 7, "config": {"offset": 1}}
+    assert judged(timed(600, 5), old=half)[2][-2:] == ["  note: that run ended with status partial, rc 7", "  note: offset was 1, is None"]
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"tool": "mamf-finder", "results": []}', "{"])
+@pytest.mark.parametrize("text", [
+    "", "[]", '{"tool": "mamf-finder", "results": []}', "{", *(f'{{"tool": "all_reduce_bench", "results": [{result}]}}' for result in (
+        "1", "{}", '{"status": "ok", "time_us": 5}', '{"status": "ok", "time_us": {"median": 5}}',
+        '{"status": "ok", "time_us": {"median": "x", "ci": [1, 2]}}'))])
 def test_a_baseline_that_is_none(text, tmp_path):
     path = tmp_path / "old.json"
     path.write_text(text)

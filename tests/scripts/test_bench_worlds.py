@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import time
 
 import pytest
 from conftest import SCRIPTS
@@ -46,7 +47,8 @@ def test_one_rank_has_nothing_to_measure(run_tool, tmp_path, valid_report):
     assert all(row["checked"] and not row["wrong"] and row["time_us"] for row in rows)
     assert {(row["algbw"], row["busbw"]) for row in rows} == {(None, None)}  # a memcpy's rate is no collective's
     shown = [line.split() for line in done.out.splitlines() if " B  " in line]
-    assert shown and all("/s" not in " ".join(cells) for cells in shown)
+    assert shown
+    assert all("/s" not in " ".join(cells) for cells in shown)
 
 
 def test_one_rank_and_a_gate_is_still_one_rank(run_tool, tmp_path):
@@ -207,6 +209,27 @@ def test_report_to_stdout_and_to_devices(run_tool, tmp_path):
     assert (before.st_ino, before.st_rdev) == (after.st_ino, after.st_rdev)
 
 
+@pytest.mark.parametrize(("words", "rc", "reason"), [
+    (("--csv", "no/such/r.csv"), 6, "there is no folder"), (("--plot", "."), 6, "it is a folder"),
+    (("--backend", "nickel"), 2, "'nickel' is none of gloo"), (("--backend", "mpi"), 6, "built without mpi"),
+    (("--group", "pairs", "--pair-bytes", "900T"), 6, "two buffers of 900 TiB"),
+    (("--group", "world,pairs", "--pair-bytes", "900T"), 7, "two buffers of 900 TiB")])
+def test_what_cannot_be_done_is_one_sentence(words, rc, reason, run_tool):
+    done = run_tool(BENCH, "--nproc", "2", *QUICK, "--sizes", "8", "--json", "none", *words, limit=25)
+    assert (done.rc, done.err) == (rc, ""), done.out + done.err
+    assert reason in done.why
+
+
+def test_a_report_that_exists_ends_all_ranks_at_once(run_tool, tmp_path):
+    (tmp_path / "r.json").write_text("kept")
+    started = time.monotonic()
+    done = run_tool(BENCH, "--nproc", "3", *QUICK, "--sizes", "8", "--json", "r.json")
+    assert (done.rc, done.err) == (2, ""), done.out + done.err
+    assert "the report file r.json exists" in done.why
+    assert (tmp_path / "r.json").read_text() == "kept"
+    assert time.monotonic() - started < 20  # not the half minute that the other ranks would wait for rank 0
+
+
 def test_help_version_and_plan_need_no_world(run_tool, tmp_path):
     assert "--collective" in run_tool(BENCH, "--help").out
     assert run_tool(BENCH, "--version").out.startswith("all_reduce_bench ")
@@ -214,6 +237,9 @@ def test_help_version_and_plan_need_no_world(run_tool, tmp_path):
     assert (plan.rc, plan.err) == (0, "")
     assert "16,384 ranks found by launcher env" in plan.out
     assert "S is share x ranks x size, the whole buffer" in plan.out
+    plan = run_tool(BENCH, "--dry-run", "--device", "cpu", "--nproc", "4", "--sizes", "512M", "--collective", "all_reduce,barrier")
+    assert "4 ranks started here" in plan.out
+    assert "memory: 1.094 GiB a rank at 512 MiB" in plan.out  # the buffer, its restored copy, 96 MiB to fill and check
     assert list(tmp_path.iterdir()) == []
 
 
