@@ -23,6 +23,7 @@ from clusterprobe.options import (
     count_option,
     duration_option,
     make_parser,
+    path_option,
     rate_option,
     size_option,
 )
@@ -110,13 +111,6 @@ def factor_option(text: str) -> float:
     if factor <= 1:
         raise argparse.ArgumentTypeError(f"a factor of {text} does not grow")
     return factor
-
-
-def path_option(text: str) -> str:
-    """An empty path is a variable that was not set, and would be left out without a word."""
-    if not text:
-        raise argparse.ArgumentTypeError("the path is empty")
-    return text
 
 
 def transport_list(text: str) -> List[str]:

@@ -7,7 +7,7 @@ import argparse
 from clusterprobe.matmul_data import DATA_KINDS
 from clusterprobe.matmul_dtypes import parse_dtypes
 from clusterprobe.matmul_shapes import parse_shape
-from clusterprobe.options import ProbeParser, duration_option, make_parser
+from clusterprobe.options import ProbeParser, duration_option, make_parser, path_option
 
 DESCRIPTION = """Find the highest matmul rate that a device reaches, over shapes.
 
@@ -44,12 +44,6 @@ def count_int(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 up")
     return int(text)
-
-
-def path_option(text: str) -> str:
-    if not text:
-        raise argparse.ArgumentTypeError("the path is empty")
-    return text
 
 
 def foreign_knob(text: str) -> str:

@@ -108,6 +108,13 @@ def duration_option(text: str) -> float:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+def path_option(text: str) -> str:
+    """An empty path is a variable that was not set; the option would be left out without a word."""
+    if not text:
+        raise argparse.ArgumentTypeError("the path is empty")
+    return text
+
+
 def limit_option(text: str) -> float:
     """A time limit: nothing ends within none, and clocks have an end."""
     seconds = duration_option(text)
