@@ -38,6 +38,7 @@ from clusterprobe.bench_rows import (
     row_cells,
     row_json,
     slowest_first,
+    unfinished_result,
 )
 from clusterprobe.collective_cases import CaseSpec, GroupSeat
 from clusterprobe.collective_table import COLLECTIVES, bus_factor
@@ -149,6 +150,7 @@ class CollectiveBench:
             self.clock_error = -1 if min(errors) < 0 else max(errors)
             memory = min(table[:, 0].tolist())
         self.runner = RowRunner(torch, session, self.exchange, effort_of(self.args), self.clock, memory)
+        self.report.before_verdict = self._keep_unfinished
 
     def _head(self) -> None:
         """What is measured, where, and what the numbers mean."""
@@ -242,6 +244,24 @@ class CollectiveBench:
                     self._samples(entry)
             self.report.add("results", entry)
         self._odd_groups(spec, partition, results)
+
+    def _keep_unfinished(self) -> List[str]:
+        """At an end in the middle of a row: what this row had measured, with its status saying so."""
+        row = self.runner.open_row
+        if row is None or not self.session.rank0:
+            return []
+        result = unfinished_result(row.seat.members, row.spec.op, row.extent, self.env.rank, row.result)
+        if result is None:
+            return []
+        members = "" if row.partition.name == "world" else members_text(row.seat.members)
+        count = f"{result.time_us['count']:,} iterations"
+        entry = row_json(row.spec, row.partition.name, row.wanted, row.extent, "wrong" if result.wrong else "unfinished",
+                         f"the run ended after {count}; checked by rank 0 alone", result, members)
+        if self.args.profile_stability:
+            entry["samples_us"] = [sample / 1000 / row.result.batch for sample in row.result.line.worst]
+        self.report.document["results"].append(entry)
+        self.report.row((*row_cells(row.extent, result), f"unfinished: {count}"))
+        return []
 
     def _entry(self, spec: CaseSpec, partition: Partition, wanted: int, extent: Any, result: GroupResult) -> Dict[str, Any]:
         reason = None

@@ -20,7 +20,7 @@ from clusterprobe.collective_cases import POINT_TO_POINT
 from clusterprobe.deadline import StagePlace
 from clusterprobe.stats import median_interval, summary_of
 
-FIRST_ROUND = 10
+FIRST_ROUND, LONGEST_ROUND = 10, 1000  # iterations between two collections; an early end keeps what was collected
 FEWEST = 5
 WANTED_WIDTH = 0.01  # half width of the interval, relative to the median
 BATCH = 20  # launches of one sample in the stream and graph modes, at least
@@ -180,7 +180,7 @@ class RowMeasurement:
     def _first_round(self) -> int:
         """Short when a call is slow: the last warm-up call tells."""
         if self._effort.fixed:
-            return self._exchange.decide(self._effort.fixed)
+            return self._exchange.decide(min(self._effort.fixed, FIRST_ROUND))
         longest = max(self._exchange.highest([self._last_ns])[0], 1)
         fits = int(self._effort.seconds * 1e9 / longest)
         return self._exchange.decide(max(FEWEST, min(FIRST_ROUND, fits)))
@@ -292,9 +292,9 @@ class RowMeasurement:
         line.delay[len(line.delay) - count:] = [stamp + earliest for stamp, earliest in zip(entry, first)]
 
     def _next_round(self, done: int) -> int:
-        """0 ends the row. The widest group decides; rank 0 says it."""
+        """0 ends the row. The widest group decides; rank 0 says it. A fixed number needs no decision."""
         if self._effort.fixed:
-            return 0
+            return min(done, LONGEST_ROUND, self._effort.fixed - done)
         worst = self.result.line.worst
         width = relative_width(worst) if worst else 0.0
         spent = time.monotonic_ns() - self._begun  # barriers and checks count too

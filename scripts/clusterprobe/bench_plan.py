@@ -41,5 +41,6 @@ def bench_plan(args: argparse.Namespace, env: RankEnv) -> List[str]:
 
 
 def row_limit(args: argparse.Namespace) -> float:
-    """Seconds for one row: a budget that --row-time asks for is no hang."""
-    return args.stage_timeout if args.row_time <= args.stage_timeout / 2 else args.stage_timeout + args.row_time
+    """Seconds for one row: a budget that --row-time asks for is no hang. A number of iterations has no budget."""
+    budget = 0.0 if args.num_iterations else args.row_time
+    return args.stage_timeout + (budget if budget > args.stage_timeout / 2 else 0.0)

@@ -41,6 +41,18 @@ class RowOutcome:
     own: Optional[Measured] = None
 
 
+@dataclass(frozen=True)
+class OpenRow:
+    """A row in the middle of its timed part, for an end that comes before its own."""
+
+    spec: CaseSpec
+    partition: Partition
+    seat: GroupSeat
+    wanted: int
+    extent: Extent
+    result: Measured
+
+
 class RowRunner:
     """Knows the world; runs row after row."""
 
@@ -52,6 +64,7 @@ class RowRunner:
         self._device: Device = session.device
         self._pool: Any = None
         self.rows = 0
+        self.open_row: Optional[OpenRow] = None
 
     def run(self, spec: CaseSpec, partition: Partition, seat: GroupSeat, wanted: int) -> RowOutcome:
         extents = [extent_of(spec.op, wanted, type_bytes(spec.dtype), len(group), spec.place == "in")
@@ -61,7 +74,7 @@ class RowRunner:
         if refused:
             return refused
         try:
-            return self._measure(spec, partition, seat, extents)
+            return self._measure(spec, partition, seat, wanted, extents)
         finally:
             self._release()
 
@@ -111,7 +124,8 @@ class RowRunner:
         self._pool = self._torch.cuda.MemPool(allocator)
         return self._pool
 
-    def _measure(self, spec: CaseSpec, partition: Partition, seat: GroupSeat, extents: List[Extent]) -> RowOutcome:
+    def _measure(self, spec: CaseSpec, partition: Partition, seat: GroupSeat, wanted: int,
+                 extents: List[Extent]) -> RowOutcome:
         mine = next((at for at, group in enumerate(partition.measured) if self._session.env.rank in group), None)
         case, flag, reason = None, FINE, ""
         try:
@@ -131,7 +145,10 @@ class RowRunner:
                 flag, reason = self._try(attempt)
                 outcome = self._agreed(flag, reason, extents, partition.idle)
         if outcome is None:
+            if mine is not None:
+                self.open_row = OpenRow(spec, partition, seat, wanted, extents[mine], row.result)
             row.run()
+            self.open_row = None
             if row.result.wrong:  # only these ranks write, so that rank 0 can quote them
                 self._session.control.client.put(f"wrong/{self.rows}/{self._session.env.rank}", row.result.first_wrong)
             outcome = RowOutcome("ok", None, extents, self._exchange.table(pack_numbers(row.result)), row.result)

@@ -73,6 +73,16 @@ def group_results(table: Any, partition: Partition, spec: CaseSpec, extents: Seq
     return found
 
 
+def unfinished_result(members: Sequence[int], op: str, extent: Extent, rank: int, measured: Measured) -> Optional[GroupResult]:
+    """The rounds that were collected before an early end: the group's times, and what this rank alone checked."""
+    worst = list(measured.line.worst)
+    if not worst:
+        return None
+    times = time_fields(worst, measured.batch)
+    return GroupResult(members, times, *rates_of(op, len(members), extent.size, times["median"] / 1e6), measured.first_ns / 1e6,
+                       measured.checked, measured.wrong, [rank] if measured.wrong else [])
+
+
 def slowest_first(results: Sequence[GroupResult]) -> List[GroupResult]:
     return sorted(results, key=lambda result: -result.time_us["median"])
 

@@ -127,6 +127,13 @@ class Watchdog:
         ends = [end for end in (self._stage_end, self._run_end) if end is not None]
         return max(0.0, min(ends) - time.monotonic()) if ends else float("inf")
 
+    def passed_limit(self) -> str:
+        """The option whose limit ended the run: the stage's own, or the whole run's while the stage had time left."""
+        now = time.monotonic()
+        stage_over = self._stage_end is not None and now >= self._stage_end
+        run_over = self._run_end is not None and now >= self._run_end
+        return "--timeout" if run_over and not stage_over else "--stage-timeout"
+
     def close(self) -> None:
         """No limit any more; for the orderly end."""
         with self._changed:

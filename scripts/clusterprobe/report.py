@@ -66,7 +66,7 @@ class Report:
         self.document = blank_document(tool, argv, config)
         self.path: Optional[str] = None
         self.finished: Optional[int] = None
-        self.before_verdict: Callable[[], Sequence[str]] = list  # lines for an end in the middle of a measurement
+        self.before_verdict: Callable[[], Sequence[str]] = list  # at an early end: keeps what there is, returns lines
         self._lock = threading.RLock()
         self._saved = 0.0
         self._target = target
@@ -174,12 +174,13 @@ class Report:
             )
             if not self.prints:
                 return rc
+            last_lines = self.before_verdict()
             where = self._final_write()
             if self._lost and rc == OK:
                 rc = self.finished = PARTIAL
                 reason = f"{reason}; the report that was asked for could not be written"
                 self.document.update(status=EXIT_STATUS[rc], rc=rc, reason=reason)
-            for text in self.before_verdict():
+            for text in last_lines:
                 self.line(text)
             self.line(f"why: {reason}")
             if next_step:

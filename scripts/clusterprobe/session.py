@@ -231,9 +231,10 @@ class Session:
 
     def _expired(self, place: StagePlace) -> None:
         where = place.stage + (f", {place.step}" if place.step else "")
-        reason = f"the time limit passed in {where}"
+        limit = self.watchdog.passed_limit()
+        reason = f"the time limit ({limit}) passed in {where}"
         if self.monitor is not None:
-            self.monitor.collapse("timeout", MISSING_RANK, reason)
+            self.monitor.collapse("timeout", MISSING_RANK, reason, limit=limit)
         self.report.prints = self.report.prints or self.env.local_rank == 0
         dump_stack(f"rank {self.env.rank}@{self.host}")
         self._end(MISSING_RANK, f"rank {self.env.rank}@{self.host}: {reason}", linger=False)

@@ -21,6 +21,7 @@ DEPUTY_AFTER = 3.0  # more seconds after which another rank judges in rank 0's p
 FEWEST_STEPS = 8  # in a stage, before its pace says anything
 PACES = 3.0  # a rank that made its last step within so many times its usual one was still moving
 POLL_SLACK = 1.0  # seconds that the answers may lie apart
+RUN_SLACK = 2.0  # a rank that made a step since was moving when the limit of the whole run passed
 
 
 def monitor_interval(world: int) -> float:
@@ -78,6 +79,14 @@ def _judge_places(
             "culprits": [cause["rank"]],
             "hint": cause.get("hint", ""),
             "reason": f"{census.name(cause['rank'])}: {cause['reason']}",
+        }
+    if cause.get("limit") == "--timeout" and all(
+        answer.get("idle", RUN_SLACK) < RUN_SLACK for answer in roll.values()
+    ):
+        return {
+            "culprits": [],
+            "hint": "raise --timeout, or ask for less",
+            "reason": f"{where}: the limit of the whole run passed while all {len(roll):,} ranks were still moving",
         }
     if all(_still_moving(answer) for answer in roll.values()):
         slowest = max(roll.values(), key=lambda answer: answer["seconds"] / answer["steps"])
@@ -146,7 +155,13 @@ class Monitor:
                 return
 
     def collapse(
-        self, kind: str, rc: int, reason: str, hint: str = "", trace: Optional[List[str]] = None
+        self,
+        kind: str,
+        rc: int,
+        reason: str,
+        hint: str = "",
+        trace: Optional[List[str]] = None,
+        limit: str = "",
     ) -> None:
         """Report a failure of this rank (kind failed, judged, communication, timeout) and end with the others."""
         cause = {
@@ -157,6 +172,7 @@ class Monitor:
             "rank": self._env.rank,
             "stage": self._place.stage,
             "trace": trace,
+            "limit": limit,
         }
         self._client.first_to_put("collapse", cause)
         self.end_together()

@@ -130,6 +130,16 @@ def test_slow_is_not_stuck():
     assert verdict["culprits"] == []
 
 
+def test_the_run_is_over_and_nobody_is_late():
+    """The limit of the whole run may pass just after a stage began: too few steps to tell a pace."""
+    over = {**TIMEOUT, "limit": "--timeout"}
+    verdict = judge_roll_call(census(4), paced(4, 2), over)
+    assert "the limit of the whole run passed while all 4 ranks were still moving" in verdict["reason"]
+    assert (verdict["rc"], verdict["culprits"]) == (5, [])
+    assert "--timeout" in verdict["hint"]
+    assert "fell behind" in judge_roll_call(census(4), paced(4, 2, r0=9.0), over)["reason"]
+
+
 @pytest.mark.parametrize(
     "answers",
     [paced(4, 231, r0=9.0, r1=9.0, r2=9.0, r3=9.0), paced(4, 231, r0=9.0), paced(4, 7)],
