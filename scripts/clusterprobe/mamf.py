@@ -114,7 +114,7 @@ def measure(session: Session, request: MatmulRequest, dtype: MatmulDtype, teleme
     args, report = session.args, session.report
     team = MatmulTeam(session, dtype.name, args.finalists)
     run = DtypeRun(args, request, session.device, dtype, telemetry, report, session.step)
-    limit = max(args.stage_timeout, 6 * args.budget)
+    limit = max(args.stage_timeout, 3 * args.budget)  # others may need some more than this rank
     with session.stage(f"{dtype.name} probe"):
         refusal = run.probe()
         ready = team.gather("ready", not refusal and not run.result.wrong)

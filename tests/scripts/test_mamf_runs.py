@@ -278,3 +278,46 @@ def test_a_search_passes_over_what_does_not_fit(run_tool, faulty):
                      "--dtype", "fp32")
     assert (ended.rc, ended.err) == (0, "")
     assert "64x64x128" in ended.out
+
+
+@pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_rank_that_is_gone_is_named(new_world, signum):
+    """No launcher ends the others here; the deadline of the next common step does."""
+    world = new_world(2).start(TOOL, *SMALL[:2], "--json", "none", "--budget", "1s", "--dtype", "fp32", "--verbose",
+                               "--m", "64", "128", "--k", "64", "128", "--n", "64", "--passes", "10", "--stage-timeout", "8")
+    world.wait_for(0, " TFLOPS ")
+    world.signal(1, signum)
+    ended = world.finish(limit=90, but=(1,))[0]
+    assert (ended.rc, ended.result["status"]) == (5, "fail")
+    assert "rank 1@" in ended.why
+    assert "fp32 so far: best" in ended.out, "what rank 0 found is not lost"
+
+
+def test_every_figure_is_flop_over_the_clock(run_tool, tmp_path, valid_report, faulty):
+    """A clock that gives each product exactly 2 ms: all rates follow by hand, 2 B M N K / 2 ms."""
+    path = faulty("right(self, a, b, c)")
+    path.write_text(path.read_text().replace(
+        "from clusterprobe.mamf import", "import itertools\nfrom clusterprobe.matmul_run import DeviceBench\n"
+        "start = DeviceBench.__init__\n"
+        "ticks = itertools.count(0.0, 0.002)\n"
+        "DeviceBench.__init__ = lambda self, *a, **k: start(self, *a, **{**k, 'clock': lambda: next(ticks)})\n"
+        "from clusterprobe.mamf import"))
+    words = ("--shape", "64x128x256", "--shape", "128x64x64", "--batch", "3", "--dtype", "fp32", "--output-file", "looks.txt")
+    ended = run_tool(path, *SMALL, *words)
+    assert (ended.rc, ended.err) == (0, "")
+    report = valid_report(tmp_path / "out.json")
+    rates = {(64, 128, 256): 2 * 3 * 64 * 128 * 256 / 0.002 / 1e12, (128, 64, 64): 2 * 3 * 128 * 64 * 64 / 0.002 / 1e12}
+    measured = [one for one in report["results"] if one["kind"] == "figure"]
+    assert {one["state"] for one in measured} == {"sustained", "burst", "final"}
+    for one in measured:
+        want = rates[one["m"], one["n"], one["k"]]
+        assert one["tflops"] == pytest.approx(want, rel=1e-6)
+        assert one["ci"] == pytest.approx([want, want], rel=1e-6)
+    for m, n, k, cool, hot, _ in screen(report)["rows"]:
+        assert cool == hot == pytest.approx(rates[m, n, k], rel=1e-3)
+    for line in (tmp_path / "looks.txt").read_text().splitlines():
+        if not line.startswith("#"):
+            _, m, n, k, batch, rate, *_ = line.split()
+            assert (int(batch), float(rate)) == (3, pytest.approx(rates[int(m), int(n), int(k)], rel=1e-3))
+    assert figures(report, "sustained")[0]["k"] == 256, "the faster one wins"
+    assert f"{rates[64, 128, 256]:.4g} TFLOPS sustained" in ended.why
