@@ -263,7 +263,8 @@ def test_an_early_end_tells_the_best_so_far(new_world, tmp_path, stop, rc):
     ended = world.finish()[0]
     assert (ended.rc, ended.err) == (rc, "")
     lines = ended.out.splitlines()
-    assert lines[-3].startswith("fp32 so far: best ") and "the finals are missing" in lines[-3]
+    assert lines[-3].startswith("fp32 so far: best ")
+    assert "the finals are missing" in lines[-3]
     best = float(lines[-3].split(" look ")[1].split()[0])
     rows = screen(load_report(tmp_path / "out.json"))["rows"]
     column = 4 if "best hot" in lines[-3] else 3
