@@ -228,7 +228,7 @@ class CollectiveBench:
         self.report.add("results", row_json(spec, partition.name, wanted, outcome.extents[0], outcome.status, outcome.reason))
 
     def _show(self, spec: CaseSpec, partition: Partition, wanted: int, outcome: RowOutcome) -> None:
-        results = slowest_first(group_results(outcome.table, partition, spec, outcome.extents))
+        results = slowest_first(group_results(outcome.table, partition, spec, outcome.extents, self.args.min_busbw_payload or 0))
         late: List[int] = []
         if partition.name == "world":
             late = self.history.add(outcome.table, COLLECTIVES[spec.op].waits, self.clock_error)

@@ -1,7 +1,9 @@
 """The command line of all_reduce_bench and what it asks for: kinds of rows, sizes, effort.
 
-The option names of the public original (--num_iterations, --num_warmup_iterations, --payload_size_in_gib,
---profile_stability, --local_rank) mean here what they mean there.
+The option names of the public originals (all_reduce_bench, torch-dist-bench: --num_iterations, --num_warmup_iterations,
+--payload_size_in_gib, --profile_stability, --collectives, --min-payload, --max-payload, --min-busbw-payload,
+--with-host-overhead, --separate-tables, --local_rank) and of nccl-tests (-b -e -f -i -n -w -d -o) mean here what
+they mean there.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 from dataclasses import dataclass
-from typing import Any, Callable, List, Optional, Sequence
+from typing import Any, Callable, List, Mapping, Optional, Sequence
 
 from clusterprobe.bench_groups import GROUP_KINDS, check_group_name
 from clusterprobe.bench_measure import BATCH, Effort
@@ -32,6 +34,7 @@ from clusterprobe.transport_log import TRANSPORTS
 
 BENCH_NAME = "all_reduce_bench"
 BENCH_MODES = ("block", "stream", "graph")
+OTHER_NAMES = {"batchisendirecv": "send_recv"}  # what others call a ring of sends to the right
 MOST_BATCH = 100_000  # calls in flight at once
 MOST_OFFSET = 1 << 20  # elements: past the largest page of any device, where alignment begins anew
 DEFAULT_SWEEP = {"cpu": (8, 16 << 20, 8.0), "device": (8, 16 << 30, 4.0)}
@@ -44,19 +47,25 @@ Start it like the job it stands for:
 Times are those of the slowest rank, per iteration; rates are decimal and come from the median time."""
 
 
-def name_list(known: Sequence[str], what: str) -> Callable[[str], List[str]]:
-    """A parser of `a,b,c` or `all`; dashes count as underscores."""
+def name_list(known: Sequence[str], what: str, aliases: Optional[Mapping[str, str]] = None) -> Callable[[str], List[str]]:
+    """A parser of `a,b,c` or `all`; dashes and underscores may be there or not."""
+    plain = {squeezed(name): name for name in known}
+    plain.update(aliases or {})
+
     def parse(text: str) -> List[str]:
-        names = [name.strip().lower().replace("-", "_") for name in text.split(",") if name.strip()]
-        if names == ["all"]:
-            return list(known)
-        for name in names:
-            if name not in known:
-                raise argparse.ArgumentTypeError(f"{name!r} is no {what}; known are {', '.join(known)}, all")
+        names = []
+        for word in filter(None, (part.strip() for part in text.split(","))):
+            if word.lower() != "all" and squeezed(word) not in plain:
+                raise argparse.ArgumentTypeError(f"{word!r} is no {what}; known are {', '.join(known)}, all")
+            names += list(known) if word.lower() == "all" else [plain[squeezed(word)]]
         if not names:
             raise argparse.ArgumentTypeError(f"no {what} named; known are {', '.join(known)}, all")
         return list(dict.fromkeys(names))
     return parse
+
+
+def squeezed(name: str) -> str:
+    return name.strip().lower().replace("-", "").replace("_", "")
 
 
 def dtype_list(text: str) -> List[str]:
@@ -117,6 +126,14 @@ def transport_list(text: str) -> List[str]:
     return name_list(TRANSPORTS, "transport")(text)
 
 
+class NotMeasuredHere(argparse.Action):
+    """An option of a public original without a counterpart: doing something else instead would be a wrong number."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *rest: Any) -> None:
+        parser.error(f"{self.option_strings[0]}: windows of symmetric memory are not measured here; --allocator nccl takes "
+                     "NCCL's own memory, which is something else")
+
+
 def bench_parser() -> ProbeParser:
     parser = make_parser(
         BENCH_NAME, "Measures collectives between the ranks of a job: latency, algbw and busbw by size, with checked "
@@ -126,32 +143,37 @@ def bench_parser() -> ProbeParser:
     add_how(parser.add_argument_group("how"))
     add_judging(parser.add_argument_group("judging"))
     parser.add_argument("--local-rank", type=int, default=None, help=argparse.SUPPRESS)  # some launchers pass it
+    parser.add_argument("--separate-tables", action="store_true", help=argparse.SUPPRESS)  # they always are
+    parser.add_argument("--sym-mem", action=NotMeasuredHere, nargs=0, help=argparse.SUPPRESS)
     parser.checks += [one_way_to_say_sizes, one_file_each]
     return parser
 
 
 def add_what(group: Any) -> None:
-    group.add_argument("--collective", type=name_list(list(COLLECTIVES), "collective"), default=["all_reduce"], metavar="NAMES",
+    group.add_argument("--collective", "--collectives", type=name_list(list(COLLECTIVES), "collective", OTHER_NAMES), default=["all_reduce"], metavar="NAMES",
                        help="comma list or all: " + ", ".join(COLLECTIVES) + " (default all_reduce)")
-    group.add_argument("--dtype", type=dtype_list, default=["float32"], metavar="TYPES",
+    group.add_argument("-d", "--dtype", type=dtype_list, default=["float32"], metavar="TYPES",
                        help="comma list or all; torch's names, also bf16, fp16, fp8 (default float32)")
-    group.add_argument("--redop", type=name_list(REDUCE_OPS, "reduce op"), default=["sum"], metavar="OPS",
+    group.add_argument("-o", "--redop", type=name_list(REDUCE_OPS, "reduce op"), default=["sum"], metavar="OPS",
                        help="comma list or all: " + ", ".join(REDUCE_OPS) + " (default sum)")
     group.add_argument("--place", choices=("default", "in", "out", "both"), default="default",
                        help="in place or out of place, where the collective has both; default is out for these")
     group.add_argument("--mode", type=name_list(BENCH_MODES, "mode"), default=["block"], metavar="MODES",
                        help="block: each call waited for; stream: calls queued, one wait; graph: replay of a CUDA "
                             "graph (default block)")
+    group.add_argument("--with-host-overhead", dest="mode", action="store_const", const=["block"], help=argparse.SUPPRESS)
     group.add_argument("--group", type=group_list, default=["world"], metavar="GROUPS",
                        help="comma list of " + ", ".join(GROUP_KINDS) + ": all groups of a kind at the same time (default world)")
     group.add_argument("--backend", metavar="NAME", help="torch's backend (default: nccl, xccl or hccl by device, gloo on cpu)")
     group.add_argument("--sizes", type=size_list, metavar="LIST", help="comma list such as 8,64K,1MiB,1000003; need not divide")
-    group.add_argument("-b", "--min-bytes", type=payload_option, metavar="SIZE", help="start of the sweep (default 8)")
-    group.add_argument("-e", "--max-bytes", type=payload_option, metavar="SIZE",
+    group.add_argument("-b", "--min-bytes", "--min-payload", type=payload_option, metavar="SIZE", help="start of the sweep (default 8)")
+    group.add_argument("-e", "--max-bytes", "--max-payload", type=payload_option, metavar="SIZE",
                        help="end of the sweep (default 16G, 16M on a CPU, or what memory allows)")
     group.add_argument("-f", "--factor", type=factor_option, metavar="X", help="step of the sweep as a factor (default 4, on a CPU 8)")
     group.add_argument("-i", "--step-bytes", type=payload_option, metavar="SIZE", help="step of the sweep as a number of bytes")
     group.add_argument("--payload-size-in-gib", type=gib_option, metavar="GIB", help="one size, in GiB")
+    group.add_argument("--min-busbw-payload", type=payload_option, metavar="SIZE",
+                       help="give smaller sizes their times only, no rates (default: rates for all)")
     group.add_argument("--offset", type=count_option(0, MOST_OFFSET), default=0, metavar="ELEMENTS", help="misalign the buffers by so many elements")
     group.add_argument("--pair-level", choices=("auto", "node", "rank"), default="auto",
                        help="members of the pair matrix: one rank per node, or every rank (auto: ranks up to 64)")
@@ -162,9 +184,9 @@ def add_what(group: Any) -> None:
 
 
 def add_how(group: Any) -> None:
-    group.add_argument("--num-iterations", type=count_option(1), metavar="N",
+    group.add_argument("-n", "--num-iterations", type=count_option(1), metavar="N",
                        help="timed iterations of a row (default: until the interval is within 1%%, at most 1000)")
-    group.add_argument("--num-warmup-iterations", type=count_option(0), default=5, metavar="N", help="untimed ones before (default %(default)s)")
+    group.add_argument("-w", "--num-warmup-iterations", type=count_option(0), default=5, metavar="N", help="untimed ones before (default %(default)s)")
     group.add_argument("--row-time", type=duration_option, default="2s", metavar="TIME", help="budget of a row's timed part (default %(default)s)")
     group.add_argument("--batch", type=count_option(1, MOST_BATCH), metavar="N",
                        help=f"calls a sample in stream and graph modes (default: {BATCH}, on a device as many times that as take 10 ms)")

@@ -56,8 +56,9 @@ class GroupResult:
     wrong_ranks: List[int]
 
 
-def group_results(table: Any, partition: Partition, spec: CaseSpec, extents: Sequence[Extent]) -> List[GroupResult]:
-    """Each group's result; `extents` belong to the groups in the same order."""
+def group_results(table: Any, partition: Partition, spec: CaseSpec, extents: Sequence[Extent],
+                  least_rated: int = 0) -> List[GroupResult]:
+    """Each group's result; `extents` belong to the groups in the same order. Sizes below `least_rated` have times only."""
     found = []
     columns = {name: column(table, name) for name in COLUMNS}
     for members, extent in zip(partition.measured, extents):
@@ -65,7 +66,9 @@ def group_results(table: Any, partition: Partition, spec: CaseSpec, extents: Seq
         times = {"median": columns["median"][first] / 1000, "p99": columns["p99"][first] / 1000,
                  "min": columns["least"][first] / 1000, "max": columns["most"][first] / 1000,
                  "ci": [columns["low"][first] / 1000, columns["high"][first] / 1000], "count": columns["count"][first]}
-        rates = rates_of(spec.op, len(members), extent.size, times["median"] / 1e6)
+        rates = (None, None)
+        if extent.size >= least_rated:
+            rates = rates_of(spec.op, len(members), extent.size, times["median"] / 1e6)
         bad = [rank for rank in members if columns["wrong"][rank]]
         found.append(GroupResult(members, times, *rates, max(columns["first"][rank] for rank in members) / 1e6,
                                  sum(columns["checked"][rank] for rank in members),

@@ -25,7 +25,8 @@ TYPE_TRAITS: Dict[str, Any] = {
 }
 TYPE_ALIASES = {"fp64": "float64", "double": "float64", "fp32": "float32", "float": "float32",
                 "fp16": "float16", "half": "float16", "bf16": "bfloat16", "fp8": "float8_e4m3fn",
-                "fp8_e4m3": "float8_e4m3fn", "fp8_e5m2": "float8_e5m2", "long": "int64", "int": "int32"}
+                "fp8_e4m3": "float8_e4m3fn", "fp8_e5m2": "float8_e5m2", "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2",
+                "long": "int64", "int": "int32"}
 REDUCE_OPS = ("sum", "avg", "min", "max", "prod", "band", "bor", "bxor", "premul_sum")
 PREMUL_FACTOR = 2
 MOVE_PRIMES = ((65536, 65521), (2048, 2039), (251, 251), (100, 97), (16, 13), (8, 7), (1, 2))

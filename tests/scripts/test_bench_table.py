@@ -183,6 +183,18 @@ def test_names_of_the_public_original():
     assert wanted_sizes(args, "cuda").sizes == [1 << 29]
 
 
+def test_names_of_the_newer_original_and_of_nccl_tests(capsys):
+    args = options("--collectives", "allreduce,all-gather,batch_isend_irecv", "--min-payload", "64K", "--max_payload", "1M",
+                   "--min-busbw-payload", "32K", "--with-host-overhead", "--separate-tables", "--mode", "stream")
+    assert (args.collective, args.min_bytes, args.max_bytes) == (["all_reduce", "all_gather", "send_recv"], 64 << 10, 1 << 20)
+    assert (options("--mode", "stream", "--with-host-overhead").mode, args.min_busbw_payload) == (["block"], 32 << 10)
+    args = options(*["-b", "8", "-e", "1K", "-f", "2", "-n", "50", "-w", "10", "-d", "half", "-o", "max"])
+    assert (args.num_iterations, args.num_warmup_iterations, args.dtype, args.redop) == (50, 10, ["float16"], ["max"])
+    with pytest.raises(SystemExit):
+        options("--sym-mem")
+    assert "symmetric memory are not measured here" in capsys.readouterr().err
+
+
 def test_defaults_are_all_reduce_of_float32():
     specs = wanted_specs(options())
     assert [(spec.op, spec.dtype, spec.redop, spec.place, spec.mode) for spec in specs] == [

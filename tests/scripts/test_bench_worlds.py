@@ -230,6 +230,15 @@ def test_a_report_that_exists_ends_all_ranks_at_once(run_tool, tmp_path):
     assert time.monotonic() - started < 20  # not the half minute that the other ranks would wait for rank 0
 
 
+def test_sizes_below_the_wish_have_times_only(run_tool, tmp_path, valid_report):
+    done = run_tool(BENCH, "--nproc", "2", *QUICK, "--sizes", "8,64K", "--min-busbw-payload", "32K", "--json", "r.json")
+    ended_well(done)
+    small, large = valid_report(tmp_path / "r.json")["results"]
+    assert (small["algbw"], small["busbw"], small["status"]) == (None, None, "ok")
+    assert small["time_us"]["median"] > 0
+    assert large["busbw"] > 0
+
+
 def test_help_version_and_plan_need_no_world(run_tool, tmp_path):
     assert "--collective" in run_tool(BENCH, "--help").out
     assert run_tool(BENCH, "--version").out.startswith("all_reduce_bench ")
