@@ -19,7 +19,14 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tupl
 from clusterprobe.control import LAST_WORDS, Control, bounded, open_control
 from clusterprobe.deadline import StagePlace, Watchdog, catch_native_faults, dump_stack
 from clusterprobe.device import Device, choose_kind, count_devices, load_torch, open_device
-from clusterprobe.exits import MISSING_RANK, OK, UNEXPECTED, ProbeFailure, worst_exit
+from clusterprobe.exits import (
+    MISSING_RANK,
+    OK,
+    TERMINATED,
+    UNEXPECTED,
+    ProbeFailure,
+    worst_exit,
+)
 from clusterprobe.interrupt import InterruptWatch
 from clusterprobe.launch import RankEnv, detect_launch
 from clusterprobe.options import ProbeParser
@@ -31,6 +38,7 @@ from clusterprobe.streams import settle_streams
 from clusterprobe.topology import node_identity
 from clusterprobe.verdict import Monitor
 
+ROLL_CALL_LIMIT = 5.0  # seconds after SIGTERM; launchers kill after 30
 IMPORT_LIMIT = 300.0  # torch on a cold network file system takes minutes; that is not a hang
 Body = Callable[["Session"], Tuple[int, str]]
 Plan = Callable[[argparse.Namespace, RankEnv], List[str]]
@@ -266,8 +274,12 @@ class Session:
         dump_stack(f"rank {self.env.rank}@{self.host}")
 
     def _interrupted(self, rc: int) -> None:
-        """Signals: keep what is there. A second thread makes sure that this ends."""
-        threading.Timer(LAST_WORDS + 1.0, lambda: os._exit(rc)).start()
+        """Signals: keep what is there. A second thread makes sure that this ends.
+
+        A launcher sends SIGTERM to all when one rank died, often before the others have found out which: so
+        the roll is called first, and a verdict that is being found comes before the signal's own.
+        """
+        threading.Timer(ROLL_CALL_LIMIT + LAST_WORDS + 1.0, lambda: os._exit(rc)).start()
         name = "SIGTERM" if rc == 143 else "Ctrl-C"
         if self.report.finished is not None:
             return
@@ -288,6 +300,8 @@ class Session:
                 ),
                 1.0,
             )
+            if rc == TERMINATED:
+                bounded(self.monitor.end_together, ROLL_CALL_LIMIT)
         self._end(rc, f"ended by {name}; what was measured until then is kept")
 
 

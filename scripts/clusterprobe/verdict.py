@@ -12,10 +12,11 @@ from typing import Any, Callable, Dict, List, Optional
 
 from clusterprobe.census import Census, read_census
 from clusterprobe.deadline import StagePlace
-from clusterprobe.exits import MISSING_RANK
+from clusterprobe.exits import MISSING_RANK, TERMINATED
 from clusterprobe.launch import RankEnv
 from clusterprobe.store import POLL, StoreClient, answer_roll_call, read_records
 
+TERM_GRACE = 1.5  # seconds to answer once a launcher sends SIGTERM to all
 ROLL_GRACE = 3.0  # seconds that a living process has to answer
 DEPUTY_AFTER = 3.0  # more seconds after which another rank judges in rank 0's place
 FEWEST_STEPS = 8  # in a stage, before its pace says anything
@@ -119,6 +120,16 @@ def _judge_places(
     }
 
 
+def silent_at_the_end(census: Census, client: StoreClient) -> str:
+    """After SIGTERM: who did not answer may be why a launcher sent it. Empty when all did."""
+    world = census.env.world_size
+    answers = read_records(client, "roll", range(world))
+    silent = [rank for rank in range(world) if rank not in answers]
+    if not silent:
+        return "; what was measured until then is kept"
+    return f"; {census.names(silent)} did not answer before: stopped, dead, or cut off from the store"
+
+
 class Monitor:
     """Looks for `collapse` in the background and brings this rank to the common end.
 
@@ -189,6 +200,8 @@ class Monitor:
         world = self._env.world_size
         known = cause["kind"] in ("failed", "judged")
         wait = 0.0 if known else ROLL_GRACE + monitor_interval(world) * 2
+        if cause["rc"] == TERMINATED:
+            wait = TERM_GRACE + monitor_interval(world)
         end = time.monotonic() + wait
         while self._client.count("roll/n") < world and time.monotonic() < end:
             time.sleep(POLL)
@@ -202,6 +215,8 @@ class Monitor:
                 "culprits": [],
                 "trace": cause["trace"],
             }
+            if cause["rc"] == TERMINATED:
+                verdict["reason"] += silent_at_the_end(census, self._client)
         else:
             verdict = judge_roll_call(
                 census, read_records(self._client, "roll", range(world)), cause

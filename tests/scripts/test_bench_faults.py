@@ -194,6 +194,31 @@ def test_interrupted_keeps_what_was_measured(signum, rc, new_world, tmp_path, va
     assert all(end.err == "" for end in ended.values())
 
 
+@pytest.mark.parametrize("kill_first", [True, False], ids=["one rank died", "all live"])
+def test_sigterm_from_a_launcher_names_who_died_before(kill_first, new_world, tmp_path, valid_report):
+    """torchrun sends SIGTERM within a tenth of a second after a death: sooner than sockets and limits tell."""
+    world = new_world(3).start(BENCH, "--device", "cpu", "--json", "r.json", "--sizes", "8,64K", "--num-iterations", "1000000")
+    world.wait_for(0, "size       median")
+    time.sleep(1)
+    if kill_first:
+        world.signal(1, signal.SIGKILL)
+    start = time.monotonic()
+    for rank in (0, 2) if kill_first else (0, 1, 2):
+        world.signal(rank, signal.SIGTERM)
+    ended = world.finish(25)
+    assert time.monotonic() - start < 15
+    report = valid_report(tmp_path / "r.json")
+    assert report["results"][0]["status"] == "unfinished"
+    if kill_first:
+        assert "rank 1@" in report["reason"], report["reason"]
+        assert "did not answer" in report["reason"]
+        assert report["rc"] in (5, 143)
+    else:
+        assert codes(ended) == {143}
+        assert "did not answer" not in report["reason"]
+        assert "ended by SIGTERM; what was measured until then is kept" in report["reason"]
+
+
 def test_a_long_row_keeps_its_rounds_when_the_run_is_over(new_world, tmp_path, valid_report):
     """An hour of one payload must not be lost to Ctrl-C or to a limit, and the limit is nobody's fault."""
     world = new_world(2).start(BENCH, "--device", "cpu", "--json", "r.json", "--sizes", "64K", "--num-iterations", "10000000",
