@@ -27,12 +27,15 @@ from clusterprobe.matmul_plan import (
 )
 from clusterprobe.matmul_plot import matmul_plot, screen_rows
 from clusterprobe.matmul_results import (
+    OTHER_RANK,
     DtypeResult,
     best_so_far,
+    missing_figures,
     odd_devices,
     print_devices,
     print_result,
     slowest_sentence,
+    why_skipped,
 )
 from clusterprobe.matmul_samples import MatmulLook
 from clusterprobe.matmul_shapes import MatmulShape
@@ -128,7 +131,7 @@ def measure(session: Session, request: MatmulRequest, dtype: MatmulDtype, teleme
         with session.stage(f"{dtype.name} finals", limit):
             run.finish(finalists, team.agree)
     elif not refusal and not run.result.wrong:
-        run.result.reason = "another rank can't measure it"
+        run.result.reason = OTHER_RANK
     run.close()
     report.before_verdict = list
     with session.stage(f"{dtype.name} results"):
@@ -172,7 +175,7 @@ def verdict(session: Session, named: bool, ends: List[Tuple[DtypeResult, Dict[in
              for rank, one in sorted(records.items()) if one["wrong"]]
     if wrong:
         return WRONG_DATA, "the product is wrong on " + "; ".join(wrong[:3])
-    skipped = [f"{result.dtype}: {result.reason}" for result, _ in ends if result.reason]
+    skipped = [why_skipped(result, records, session.control.name) for result, records in ends if result.reason]
     if len(skipped) == len(ends):
         return CANNOT_RUN, "nothing could be measured; " + "; ".join(skipped[:3])
     slow = [(one["sustained"], rank, result.dtype) for result, records in ends
@@ -185,9 +188,10 @@ def verdict(session: Session, named: bool, ends: List[Tuple[DtypeResult, Dict[in
                      for result, _ in ends if result.sustained and result.burst
                      and result.sustained.tflops and result.burst.tflops)
     failed = sum(result.failed_shapes for result, _ in ends)
-    if failed or (skipped and named):
-        parts = skipped[:2] + ([f"{failed:,} shapes could not be measured"] if failed else [])
-        return PARTIAL, f"{done}; skipped: {'; '.join(parts)}"
+    lost = [text for result, records in ends for text in missing_figures(result, records, session.control.name)]
+    if failed or lost or (skipped and named):
+        parts = lost[:3] + skipped[:2] + ([f"{failed:,} shapes could not be measured"] if failed else [])
+        return PARTIAL, "; ".join(filter(None, (done, f"skipped: {'; '.join(parts)}")))
     return OK, done
 
 

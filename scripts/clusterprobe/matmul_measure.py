@@ -148,6 +148,7 @@ class DtypeRun:
         self.step(f"{self.dtype.name} hold {winner}")
         held = self.bench.hold(winner, self.plan.seconds("hold") / 1.1)
         self.result.sustained = self._figure("sustained", winner, [held])
+        self.result.lost = "" if held.tflops else f"{winner}: {held.reason}"
         self.step(f"{self.dtype.name} burst")
         self._burst(burst_shapes or shared)
         self.step(f"{self.dtype.name} check")
@@ -200,8 +201,12 @@ class DtypeRun:
     def _check(self) -> None:
         """Sampled rows of every shape that has a figure; the hot device is the one that must be right."""
         figures = [*self.result.finals, *self.result.bursts, self.result.sustained]
-        for shape in dict.fromkeys(one.shape for one in figures if one is not None):
-            check = self.operands.check(shape, self.chance)
+        for shape in dict.fromkeys(one.shape for one in figures if one is not None and one.tflops):
+            try:
+                check = self.operands.check(shape, self.chance)
+            except (RuntimeError, OperandsTooLarge) as error:  # its copies may not fit beside the operands
+                self._forget(shape, error_text(error))
+                continue
             for one in figures:
                 if one is not None and one.shape == shape:
                     one.checked, one.worst_error = check.checked, check.worst
@@ -209,6 +214,15 @@ class DtypeRun:
             if check.ok:
                 continue
             self.result.wrong = self.result.wrong or f"{self.dtype.name} {shape}: {check.sentence()}"
+
+    def _forget(self, shape: MatmulShape, why: str) -> None:
+        """What could not be checked is no figure."""
+        for one in [*self.result.finals, *self.result.bursts, self.result.sustained]:
+            if one is not None and one.shape == shape:
+                one.tflops = one.ci = None
+        if self.result.sustained is not None and self.result.sustained.shape == shape:
+            self.result.lost = f"{shape} could not be checked: {why}"
+        self.report.warn(f"{self.dtype.name} {shape} could not be checked: {why}")
 
     def close(self) -> None:
         if self.operands is not None:

@@ -19,6 +19,7 @@ from clusterprobe.telemetry import TelemetrySummary, throttle_text
 
 MOST_ROWS = 2000
 SHOWN_DEVICES = 16
+OTHER_RANK = "another rank can't measure it"
 
 
 @dataclass
@@ -57,6 +58,7 @@ class DtypeResult:
     dtype: str
     reason: str = ""
     wrong: str = ""
+    lost: str = ""  # why the sustained figure is missing although finals were held
     sustained: Optional[StateFigure] = None
     burst: Optional[StateFigure] = None
     finals: List[StateFigure] = field(default_factory=list)
@@ -73,7 +75,7 @@ class DtypeResult:
     def as_json(self) -> Dict[str, Any]:
         """Small: what other ranks' figures need on rank 0."""
         out: Dict[str, Any] = {"dtype": self.dtype, "reason": self.reason or None, "wrong": self.wrong or None,
-                               "failed_shapes": self.failed_shapes, "steady": self.steady}
+                               "lost": self.lost or None, "failed_shapes": self.failed_shapes, "steady": self.steady}
         for name, figure in (("sustained", self.sustained), ("burst", self.burst)):
             out[name] = None if figure is None or figure.wrong else figure.tflops
             if figure is not None:
@@ -206,6 +208,21 @@ def figure_sentence(figure: StateFigure) -> str:
     return ", ".join(parts)
 
 
+def missing_figures(result: DtypeResult, records: Dict[int, Dict[str, Any]], name: Callable[[int], str]) -> List[str]:
+    """Devices without a sustained figure in a format that was measured; a gate can't judge them."""
+    return [] if result.reason else [
+        f"no figure for {name(rank)}: {result.dtype} {one.get('lost') or one.get('reason') or 'not measured'}"
+        for rank, one in sorted(records.items()) if not one.get("sustained")]
+
+
+def why_skipped(result: DtypeResult, records: Dict[int, Dict[str, Any]], name: Callable[[int], str]) -> str:
+    """Why a format has no figures: the reason of the first rank that has one of its own."""
+    for rank, one in sorted(records.items()):
+        if result.reason == OTHER_RANK and (one.get("reason") or OTHER_RANK) != OTHER_RANK:
+            return f"{result.dtype}: {name(rank)}: {one['reason']}"
+    return f"{result.dtype}: {result.reason}"
+
+
 def slowest_sentence(records: Dict[int, Dict[str, Any]], name: Callable[[int], str]) -> str:
     """Who is slowest in the sustained state, and by how much; empty with fewer than two figures."""
     known = {rank: one["sustained"] for rank, one in records.items() if one.get("sustained")}
@@ -232,6 +249,6 @@ def print_devices(report: Report, records: Dict[int, Dict[str, Any]], name: Call
         cells = [one.get(key) for key in ("sustained", "sustained_sm_mhz", "sustained_power_w",
                                           "sustained_temperature_c", "burst")]
         texts = [None if value is None else f"{value:.4g}" for value in cells]
-        report.row([name(rank), *texts, one.get("wrong") or one.get("reason") or one.get("sustained_shape")])
+        report.row([name(rank), *texts, one.get("wrong") or one.get("reason") or one.get("lost") or one.get("sustained_shape")])
     if len(order) > SHOWN_DEVICES:
         report.line(f"… {len(order) - SHOWN_DEVICES:,} faster devices are in the report file")

@@ -322,3 +322,32 @@ def test_every_figure_is_flop_over_the_clock(run_tool, tmp_path, valid_report, f
             assert (int(batch), float(rate)) == (3, pytest.approx(rates[int(m), int(n), int(k)], rel=1e-3))
     assert figures(report, "sustained")[0]["k"] == 256, "the faster one wins"
     assert f"{rates[64, 128, 256]:.4g} TFLOPS sustained" in ended.why
+
+
+def test_a_device_without_a_figure_is_no_success(new_world, tmp_path, valid_report, faulty):
+    """Rank 1 passes the probe and then fails in every product; a gate must not wave it through."""
+    path = faulty("if os.environ['RANK'] == '1' and calls > 1: raise RuntimeError('CUDA out of memory')", "right(self, a, b, c)")
+    path.write_text("import os\n" + path.read_text())
+    ended = new_world(2).start(path, *SMALL, *ONE, "--dtype", "fp32", "--fail-below", "1e-9").finish()
+    assert (ended[0].rc, ended[1].rc) == (7, 7)
+    assert "no figure for rank 1@" in ended[0].why
+    assert "out of device memory" in ended[0].why
+    assert valid_report(tmp_path / "out.json")["per_rank"][1]["sustained"] is None
+
+
+def test_the_rank_that_cannot_measure_is_named(new_world, faulty):
+    path = faulty("if os.environ['RANK'] == '1': raise RuntimeError('no kernel for this card')", "right(self, a, b, c)")
+    path.write_text("import os\n" + path.read_text())
+    ended = new_world(2).start(path, *SMALL, *ONE, "--dtype", "fp32").finish()
+    assert (ended[0].rc, ended[1].rc) == (6, 6)
+    assert "rank 1@" in ended[0].why
+    assert "no kernel for this card" in ended[0].why
+
+
+def test_a_figure_that_could_not_be_checked_is_none(run_tool, tmp_path, valid_report, faulty):
+    """The check needs memory of its own: without it the run ends in order, and without that figure."""
+    path = faulty("if calls > 1 and c.isnan().all(): raise RuntimeError('CUDA out of memory')", "right(self, a, b, c)")
+    ended = run_tool(path, *SMALL, *ONE, "--dtype", "fp32")
+    assert (ended.rc, ended.err) == (7, "")
+    assert "could not be checked: CUDA out of memory" in ended.why
+    assert all(one["tflops"] is None for one in valid_report(tmp_path / "out.json")["results"] if one["kind"] == "figure")
