@@ -25,11 +25,12 @@ Modules, bottom up (standard library only, except where torch is named; torch is
     stats       median, percentile, summary_of, median_interval, bootstrap_interval, robust_scores, odd_ones
     topology    node_identity, node_groups, rail_groups, stride_groups, pair_rounds (circle method)
     nodelist    expand_nodelist, expand_task_counts (Slurm)
-    launch      RankEnv, detect_launch, expected_host
+    launch      RankEnv, detect_launch
+    expected    expected_hosts: where a silent rank should be
     rendezvous  Endpoint, choose_endpoint, resolve_host, source_address, owns_address
     interfaces  parse_ifname, judge_ifname, list_interfaces
     options     ProbeParser, make_parser (shared options), size_option, duration_option
-    streams     settle_streams: closed streams, encodings without our letters
+    streams     settle_streams, say: closed streams, encodings without our letters
     strictjson  strict_json, replace_file, claim_file
     report      Report: line, heading, row, add, put, warn, finish; last line RESULT …
     deadline    Watchdog: stage(), step(); ends the process when a limit passes

@@ -12,6 +12,7 @@ from clusterprobe.bench import bench_main
 from clusterprobe.exits import OK, USAGE
 from clusterprobe.gpu_test import gpu_test_main
 from clusterprobe.mamf import mamf_main
+from clusterprobe.streams import settle_streams
 from clusterprobe.version import PROBE_VERSION
 
 PROBE_TOOLS = {
@@ -35,6 +36,7 @@ def command_again() -> List[str]:
 
 
 def clusterprobe_main() -> int:
+    settle_streams()
     word = sys.argv[1] if len(sys.argv) > 1 else ""
     if word in ("-h", "--help"):
         print(describe_tools())

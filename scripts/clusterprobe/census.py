@@ -14,10 +14,13 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from clusterprobe.exits import MISSING_RANK, ProbeFailure
-from clusterprobe.launch import RankEnv, expected_host
+from clusterprobe.expected import expected_hosts
+from clusterprobe.launch import RankEnv
 from clusterprobe.store import StoreClient, encode_record, read_records
 from clusterprobe.topology import node_groups
 from clusterprobe.units import rank_ranges, shorten_list
+
+RANGES_SHOWN = 12  # of one host in a sentence; the report has them all
 
 
 def content_hash(value: Any) -> str:
@@ -68,25 +71,25 @@ class Census:
         host = self.host_of(rank)
         if host:
             return f"rank {rank}@{host}"
-        expected = expected_host(self.env, rank, {r: rec["host"] for r, rec in self._near(rank)})
+        expected = expected_hosts(self.env, [rank], self.records).get(rank)
         return (
             f"rank {rank} (expected on {expected})" if expected else f"rank {rank} (host unknown)"
         )
-
-    def _near(self, rank: int) -> List[Any]:
-        size = self.env.local_world_size or 0
-        near = range(max(0, rank - size), min(self.env.world_size, rank + size + 1))
-        return [(other, self.records[other]) for other in near if other in self.records]
 
     def names(self, ranks: Sequence[int], most: int = 4) -> str:
         """Names for a sentence; more than a few become ranges by host."""
         if len(ranks) <= most:
             return ", ".join(self.name(rank) for rank in ranks)
+        absent = [rank for rank in ranks if rank not in self.records]
+        expected = expected_hosts(self.env, absent, self.records) if absent else {}
         by_host: Dict[str, List[int]] = {}
         for rank in ranks:
-            host = self.host_of(rank) or expected_host(self.env, rank) or "host unknown"
+            host = self.host_of(rank) or expected.get(rank) or "host unknown"
             by_host.setdefault(host, []).append(rank)
-        parts = [f"{host}: ranks {rank_ranges(group)}" for host, group in by_host.items()]
+        parts = [
+            f"{host}: ranks {shorten_list(rank_ranges(group).split(','), RANGES_SHOWN)}"
+            for host, group in by_host.items()
+        ]
         return f"{len(ranks):,} ranks ({shorten_list(parts)})"
 
     def node_keys(self) -> List[str]:

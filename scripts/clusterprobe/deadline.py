@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Callable, Iterator, List, Optional
 
 from clusterprobe.exits import MISSING_RANK
+from clusterprobe.streams import say
 
 EXPIRY_GRACE = 12.0  # seconds that on_expire has; it asks the other ranks and writes the report
 
@@ -55,10 +56,7 @@ def dump_stack(who: str) -> None:
         f"{who}: main thread, innermost frame last:",
         *(f"  {line}" for line in main_stack(12)),
     ]
-    try:
-        print("\n".join(lines), file=sys.stderr, flush=True)
-    except (OSError, ValueError):
-        pass  # stderr is closed: the report has the innermost frames
+    say("\n".join(lines), sys.stderr)
 
 
 def catch_native_faults() -> None:

@@ -26,7 +26,12 @@ from clusterprobe.gpu_test_judges import (
     judge_matmul,
     judge_preflight,
 )
-from clusterprobe.gpu_test_local import look_at_address, look_at_devices, look_at_launcher
+from clusterprobe.gpu_test_local import (
+    find_endpoint,
+    look_at_address,
+    look_at_devices,
+    look_at_launcher,
+)
 from clusterprobe.join import check_consistency, collect_facts, take_census
 from clusterprobe.launch import RankEnv
 from clusterprobe.options import ProbeParser, make_parser
@@ -151,7 +156,13 @@ class GpuTest:
 
     def lost_without_address(self) -> bool:
         """Without a usable address this rank can't tell anybody; any other failure goes to the census."""
-        return self.session.report.document["stages"][-1]["status"] == "fail"
+        if self.session.report.document["stages"][-1]["status"] != "fail":
+            return False
+        try:
+            find_endpoint(self.session)
+            return False  # a wrong interface name: the store is not opened by it
+        except ProbeFailure:
+            return True
 
     def good_verdict(self, last: int) -> str:
         if not self.session.rank0:

@@ -16,7 +16,12 @@ from clusterprobe.units import format_rate, format_time, shorten_list
 
 RANK_ODD_SCORE = 6.0
 RANK_ODD_FLOOR = 0.10
-RANK_ODD_RATIO = 1.5  # shared machines jitter: below this ratio to the median nothing is called slow
+RANK_ODD_RATIO = (
+    1.5  # shared machines jitter: below this ratio to the median nothing is called slow
+)
+
+SLOW_LINKS_TOLD = 8
+NODE_WARNINGS_TOLD = 12  # texts that hold a node's own numbers come once a node
 
 Verdict = Tuple[str, List[str]]
 
@@ -29,8 +34,14 @@ def judge_preflight(session: Session, values: Dict[int, Any]) -> Verdict:
         f"{census.names(ranks, 2)}: {text}"
         if len(ranks) < len(set(session.control.places)) or len(ranks) == 1
         else f"every node: {text}"
-        for text, ranks in merged.items()
+        for text, ranks in list(merged.items())[:NODE_WARNINGS_TOLD]
     ]
+    rest = sorted(rank for ranks in list(merged.values())[NODE_WARNINGS_TOLD:] for rank in ranks)
+    if rest:
+        warnings.append(
+            f"{len(merged) - NODE_WARNINGS_TOLD:,} more findings like these on the nodes of "
+            f"{census.names(sorted(set(rest)), 4)}; --stop-after 4 on one of them shows its own"
+        )
     alike = len({record["facts"] for record in census.records.values()}) == 1
     return (
         "software and variables are equal on all ranks"
@@ -93,7 +104,8 @@ def judge_links(session: Session, values: Dict[int, Any]) -> Verdict:
                 "rate": {"min": low, "median": middle, "max": high},
             },
         )
-        for sender, receiver, rate, usual in slow_links(looks)[:8]:
+        slow = sorted(slow_links(looks), key=lambda link: link[2])  # the slowest first
+        for sender, receiver, rate, usual in slow[:SLOW_LINKS_TOLD]:
             warnings.append(
                 f"slow link {control.name(sender)} → {control.name(receiver)}: {format_rate(rate)}, "
                 f"others {format_rate(usual)}"
@@ -101,6 +113,9 @@ def judge_links(session: Session, values: Dict[int, Any]) -> Verdict:
             session.report.add(
                 "pairs", {"kind": kind, "sender": sender, "receiver": receiver, "rate_slow": rate}
             )
+        if len(slow) > SLOW_LINKS_TOLD:
+            rest = [receiver for _, receiver, _, _ in slow[SLOW_LINKS_TOLD:]]
+            warnings.append(f"{len(rest):,} more slow links, into {control.census.names(rest, 4)}")
     return "; ".join(parts) or "one rank, no link", warnings
 
 

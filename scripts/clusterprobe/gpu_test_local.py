@@ -6,12 +6,20 @@ Each returns a line for the table or raises; a failure travels to rank 0 with th
 from __future__ import annotations
 
 import os
+from typing import Tuple
 
+from clusterprobe.backend import refuse_backend
 from clusterprobe.device import absent_reason, choose_kind, count_devices, load_torch
 from clusterprobe.exits import CANNOT_RUN, ProbeFailure
 from clusterprobe.interfaces import judge_ifname, list_interfaces, usable_interfaces
 from clusterprobe.preflight import installed_gpus
-from clusterprobe.rendezvous import choose_endpoint, is_loopback, port_is_taken, source_address
+from clusterprobe.rendezvous import (
+    Endpoint,
+    choose_endpoint,
+    is_loopback,
+    port_is_taken,
+    source_address,
+)
 from clusterprobe.session import Session
 
 IFNAME_VARIABLES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
@@ -39,6 +47,10 @@ def look_at_devices(session: Session) -> str:
             "mend the driver, or use --device cpu to leave them out",
         )
     device = session.open_device()
+    if session.args.backend:
+        refuse_backend(
+            session.args.backend, device.kind, torch.__version__, torch.distributed
+        )
     count = count_devices(device.kind)
     identity = device.uuid or device.pci
     return f"torch {torch.__version__}, {count} × {device.name}" + (
@@ -46,22 +58,12 @@ def look_at_devices(session: Session) -> str:
     )
 
 
-def look_at_address(session: Session) -> str:
-    """Stage 2: interface patterns, name, family, route and port of the store."""
-    interfaces = list_interfaces()
-    notes = []
-    for variable in IFNAME_VARIABLES:
-        if os.environ.get(variable) is not None:
-            chosen, trouble = judge_ifname(variable, os.environ[variable], interfaces)
-            if trouble and not chosen:
-                raise ProbeFailure(CANNOT_RUN, trouble, f"mend or unset {variable}")
-            if trouble:
-                session.report.warn(trouble)
-            notes.append(f"{variable} takes {', '.join(chosen)}")
-    if session.env.world_size == 1:
-        return "; ".join(["one rank, nothing to reach", *notes])
+def find_endpoint(session: Session) -> Tuple[Endpoint, str]:
+    """The store's place and the local address that reaches it; raises when no store can be there."""
     endpoint = choose_endpoint(session.env, session.args.init)
-    if session.env.local_world_size != session.env.world_size and not usable_interfaces(interfaces):
+    if session.env.local_world_size != session.env.world_size and not usable_interfaces(
+        list_interfaces()
+    ):
         raise ProbeFailure(
             CANNOT_RUN,
             "no interface of this host has an address but loopback",
@@ -80,6 +82,24 @@ def look_at_address(session: Session) -> str:
             f"port {endpoint.port} is in use on rank 0's host",
             "set MASTER_PORT to a free port; `ss -ltnp` shows who holds this one",
         )
+    return endpoint, source
+
+
+def look_at_address(session: Session) -> str:
+    """Stage 2: interface patterns, name, family, route and port of the store."""
+    interfaces = list_interfaces()
+    notes = []
+    for variable in IFNAME_VARIABLES:
+        if os.environ.get(variable) is not None:
+            chosen, trouble = judge_ifname(variable, os.environ[variable], interfaces)
+            if trouble and not chosen:
+                raise ProbeFailure(CANNOT_RUN, trouble, f"mend or unset {variable}")
+            if trouble:
+                session.report.warn(trouble)
+            notes.append(f"{variable} takes {', '.join(chosen)}")
+    if session.env.world_size == 1:
+        return "; ".join(["one rank, nothing to reach", *notes])
+    endpoint, source = find_endpoint(session)
     by = next((name for name, owned in interfaces.items() if source in owned), "?")
     family = (
         "IPv6"

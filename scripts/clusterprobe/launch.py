@@ -17,6 +17,7 @@ from clusterprobe.nodelist import expand_nodelist, expand_task_counts
 
 DERIVED_PORT_BASE = 20000  # below the kernel's ephemeral range (32768 and up), above the services
 DERIVED_PORT_SPAN = 10000
+MOST_RANKS = 1 << 20  # beyond it a variable is wrong, and lists by rank would fill the memory
 SPAWNED = "CLUSTERPROBE_SPAWNED"  # set for local ranks that the tool started itself
 
 
@@ -35,7 +36,7 @@ class RankEnv:
     agent_store: bool = False  # torchrun's agent owns the port: every rank is a client of it
     nodelist: Tuple[str, ...] = ()
     tasks_per_node: Tuple[int, ...] = ()
-    placement: str = "block"
+    placement: str = "block"  # or cyclic, plane, arbitrary: how Slurm deals ranks out
     job: str = ""
     notes: Tuple[str, ...] = ()
 
@@ -147,7 +148,7 @@ def _slurm(environ: Mapping[str, str]) -> Optional[RankEnv]:
         ) from None
     node = read_number(environ, "SLURM_NODEID")
     local_world = counts[node] if node is not None and node < len(counts) else None
-    cyclic = environ.get("SLURM_DISTRIBUTION", "block").startswith("cyclic")
+    placement = environ.get("SLURM_DISTRIBUTION", "block").partition(":")[0] or "block"
     job = f"{environ.get('SLURM_JOB_ID', '0')}.{environ.get('SLURM_STEP_ID', '0')}"
     return RankEnv(
         "slurm",
@@ -158,7 +159,7 @@ def _slurm(environ: Mapping[str, str]) -> Optional[RankEnv]:
         node,
         nodelist=tuple(hosts),
         tasks_per_node=tuple(counts),
-        placement="cyclic" if cyclic else "block",
+        placement=placement,
         job=job,
     )
 
@@ -205,8 +206,16 @@ def detect_launch(environ: Mapping[str, str]) -> RankEnv:
         found = RankEnv("single", notes=_why_single(environ))
     addr, port = environ.get("MASTER_ADDR", "").strip(), read_number(environ, "MASTER_PORT")
     found = replace(
-        found, master_addr=addr or found.master_addr, master_port=port or found.master_port
+        found,
+        master_addr=addr or found.master_addr,
+        master_port=found.master_port if port is None else port,
     )
+    if found.world_size > MOST_RANKS:
+        raise ProbeFailure(
+            CANNOT_RUN,
+            f"a world of {found.world_size:,} ranks (launcher {found.launcher}) is no real one",
+            "check WORLD_SIZE in the launch script",
+        )
     if found.world_size < 1 or not 0 <= found.rank < found.world_size:
         raise ProbeFailure(
             CANNOT_RUN,
@@ -241,32 +250,6 @@ def _why_single(environ: Mapping[str, str]) -> Tuple[str, ...]:
             "put `srun` before the command for the whole job",
         )
     return ()
-
-
-def expected_host(
-    env: RankEnv, rank: int, seen: Optional[Mapping[int, str]] = None
-) -> Optional[str]:
-    """Where a rank that did not report should be: from the launcher's list, else from its neighbours.
-
-    `seen` maps ranks that reported to hosts. With equal node sizes and block placement the ranks of one
-    node are consecutive, so a silent rank belongs to the host of its node's other ranks.
-    """
-    if env.nodelist and env.tasks_per_node:
-        if env.placement == "block":
-            for host, count in zip(env.nodelist, env.tasks_per_node):
-                if rank < count:
-                    return host
-                rank -= count
-            return None
-        if len(set(env.tasks_per_node)) == 1:
-            return env.nodelist[rank % len(env.nodelist)]
-    size = env.local_world_size
-    if seen and size:
-        first = rank // size * size
-        hosts = {seen[other] for other in range(first, first + size) if other in seen}
-        if len(hosts) == 1:
-            return hosts.pop()
-    return None
 
 
 def derived_port(job: str) -> int:

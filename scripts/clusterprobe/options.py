@@ -10,10 +10,12 @@ import math
 import sys
 from typing import Any, Callable, List, Optional, Sequence, Tuple
 
-from clusterprobe.exits import USAGE, exit_table
+from clusterprobe.exits import CANNOT_RUN, USAGE, exit_table
+from clusterprobe.streams import say
 from clusterprobe.units import parse_duration, parse_size
 from clusterprobe.version import PROBE_VERSION
 
+MOST_PROCESSES = 1024  # of --nproc: a slip of the finger must not fill a login node
 SEED_LIMIT = 1 << 63  # what torch's generators take
 LONGEST_LIMIT = 365 * 86400.0  # the clocks of waits overflow not far above
 MOST_COUNT = 100_000_000
@@ -39,6 +41,7 @@ class ProbeParser(argparse.ArgumentParser):
         )
         self.tool = tool
         self.checks: List[OptionCheck] = []
+        self._lost: Optional[str] = None
         self.add_argument("--version", action="version", version=f"{tool} {PROBE_VERSION}")
 
     def parse_known_args(self, args: Optional[Sequence[str]] = None, namespace=None):
@@ -64,6 +67,14 @@ class ProbeParser(argparse.ArgumentParser):
                 word = known.get(name.replace("_", "-"), name) + equals + value
             out.append(word)
         return out
+
+    def _print_message(self, message: str, file=None) -> None:
+        """argparse drops what it can't write; help on a full disk must not look like success."""
+        if message:
+            self._lost = say(message.rstrip("\n"), file or sys.stderr)
+
+    def exit(self, status: int = 0, message: Optional[str] = None) -> None:
+        super().exit(status, message) if status or not self._lost else sys.exit(CANNOT_RUN)
 
     def error(self, message: str) -> None:
         self.print_usage(sys.stderr)
@@ -148,9 +159,14 @@ def count_option(least: int, most: int = MOST_COUNT) -> Callable[[str], int]:
 def process_count(text: str) -> object:
     if text == "auto":
         return text
-    if text.isascii() and text.isdigit() and int(text) > 0:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is neither a number of processes nor auto")
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number of processes nor auto")
+    if int(text) > MOST_PROCESSES:
+        raise argparse.ArgumentTypeError(
+            f"{text} processes on one host are more than {MOST_PROCESSES:,}; ranks on other hosts are "
+            "started by their launcher"
+        )
+    return int(text)
 
 
 def make_parser(

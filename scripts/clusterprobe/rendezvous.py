@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import List, Optional, Sequence, Tuple
 
 from clusterprobe.exits import CANNOT_RUN, MISSING_RANK, ProbeFailure
-from clusterprobe.launch import RankEnv, derived_port, expected_host
+from clusterprobe.expected import listed_host
+from clusterprobe.launch import RankEnv, derived_port
 
 RESOLVE_LIMIT = 5.0
 
@@ -120,11 +121,12 @@ def choose_endpoint(env: RankEnv, init: Optional[str] = None) -> Endpoint:
             given, given_port = parse_endpoint(init)
         except ValueError as error:
             raise ProbeFailure(CANNOT_RUN, str(error)) from None
-        host, port, source = given, given_port or port, "--init"
+        host, source = given, "--init"
+        port = port if given_port is None else given_port
     elif host:
         host = parse_endpoint(host)[0] if host.startswith("[") else host
     if not host and env.nodelist:
-        host, source = expected_host(env, 0) or env.nodelist[0], "node list"
+        host, source = listed_host(env, 0) or env.nodelist[0], "node list"
     one_node = (
         env.world_size == 1 or env.local_world_size == env.world_size or len(env.nodelist) == 1
     )
@@ -135,6 +137,12 @@ def choose_endpoint(env: RankEnv, init: Optional[str] = None) -> Endpoint:
             CANNOT_RUN,
             f"nothing tells where rank 0 is ({env.launcher}, world {env.world_size})",
             "set MASTER_ADDR to rank 0's host, with mpirun: -x MASTER_ADDR=$(hostname -I | cut -d' ' -f1)",
+        )
+    if port is not None and not 1 <= port <= 65535:
+        raise ProbeFailure(
+            CANNOT_RUN,
+            f"{source if init else 'MASTER_PORT'} gives port {port}; ports are 1 to 65535",
+            "give a free port above 1024",
         )
     addresses = resolve_host(host)
     several = len(env.nodelist) > 1 or (env.local_world_size or env.world_size) < env.world_size

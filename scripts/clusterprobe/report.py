@@ -14,7 +14,7 @@ import time
 from typing import Any, Callable, Dict, List, Optional, Sequence, TextIO
 
 from clusterprobe.exits import CANNOT_RUN, EXIT_STATUS, OK, PARTIAL, UNEXPECTED, USAGE, ProbeFailure
-from clusterprobe.streams import is_utf8
+from clusterprobe.streams import is_utf8, say
 from clusterprobe.strictjson import claim_file, replace_file, strict_json
 from clusterprobe.version import PROBE_VERSION, SCHEMA_VERSION
 
@@ -98,18 +98,11 @@ class Report:
         return sys.stderr if self._to_stdout else sys.stdout
 
     def line(self, text: str = "") -> None:
-        """One line of text from the printing rank; a closed pipe ends the text, not the run."""
+        """One line of text from the printing rank; a stream that fails ends neither text nor run."""
         if not self.prints:
             return
         with self._lock:
-            try:
-                print(text, file=self.stream, flush=True)
-            except (BrokenPipeError, ValueError):
-                self.prints_failed()
-
-    def prints_failed(self) -> None:
-        """Nobody reads the text any more (`| head`); the report file still gets the rest."""
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - lives to the end
+            say(text, self.stream)
 
     def heading(self, columns: Sequence[str], widths: Sequence[int]) -> None:
         """Start a table; `row` uses the same widths. A negative width aligns to the left."""
@@ -197,6 +190,7 @@ class Report:
                 sys.stdout.flush()
             except (OSError, ValueError):
                 self._lost = True
+                return "none"
             return "-"
         if self.path is None:
             return "none"

@@ -20,6 +20,8 @@ from clusterprobe.control import LAST_WORDS, Control, bounded, open_control
 from clusterprobe.deadline import StagePlace, Watchdog, catch_native_faults, dump_stack
 from clusterprobe.device import Device, choose_kind, count_devices, load_torch, open_device
 from clusterprobe.exits import (
+    CANNOT_RUN,
+    EXIT_STATUS,
     MISSING_RANK,
     OK,
     TERMINATED,
@@ -34,9 +36,9 @@ from clusterprobe.preflight import raise_open_files
 from clusterprobe.report import Report, exit_code
 from clusterprobe.spawn import spawn_ranks
 from clusterprobe.store import POLL
-from clusterprobe.streams import settle_streams
+from clusterprobe.streams import say, settle_streams
 from clusterprobe.topology import node_identity
-from clusterprobe.verdict import Monitor
+from clusterprobe.verdict import READS_PER_SECOND, Monitor, expiry_grace
 
 ROLL_CALL_LIMIT = 5.0  # seconds after SIGTERM; launchers kill after 30
 IMPORT_LIMIT = 300.0  # torch on a cold network file system takes minutes; that is not a hang
@@ -81,9 +83,10 @@ class Session:
         self.control: Optional[Control] = None
         self.monitor: Optional[Monitor] = None
         self.group_open = False
+        self._connecting = False
         self._silent = 0  # ranks that will never say goodbye
         self._ended = threading.Lock()
-        self.watchdog = Watchdog(self._expired, self._last_word)
+        self.watchdog = Watchdog(self._expired, self._last_word, expiry_grace(env.world_size))
         self.watchdog.limit_run(args.timeout)
         self.interrupts = InterruptWatch(self._interrupted)
 
@@ -118,6 +121,7 @@ class Session:
     def connect(self) -> Control:
         """Open the control store and start the monitor. A report that rank 0 can't have ends all ranks here."""
         limit = self.patience()
+        self._connecting = True
         self.control = open_control(self.env, self.args.init, limit)
         if self.env.world_size > 1:
             self.monitor = Monitor(
@@ -142,9 +146,12 @@ class Session:
                 self.monitor.collapse(kind, failure.rc, failure.reason, failure.hint, trace)
             except RuntimeError as error:
                 self._store_lost(str(error))
-        self.report.prints = self.report.prints or (
-            self.control is None and self.env.local_rank == 0
-        )
+        if self.control is None and not self.report.prints:
+            if self.env.local_rank == 0:
+                self.report.prints = True
+            elif self._connecting and failure.rc != MISSING_RANK:
+                # What every rank has (a wrong name, a silent rank 0) is told by each node's first one.
+                say(f"rank {self.env.rank}@{self.host}: {failure.reason}", sys.stderr)
         self._end(failure.rc, failure.reason, failure.hint)
 
     # -- how a run ends
@@ -205,7 +212,7 @@ class Session:
                 bounded(self._close_group, LAST_WORDS)
             final = self.report.finish(rc, reason, hint)
             if linger and self.control is not None and self.env.world_size > 1:
-                bounded(lambda: self._linger(self.report.prints), LAST_WORDS)
+                bounded(lambda: self._linger(self.report.prints), self._last_words())
             leave(exit_code(final, self.args.exit_zero))
 
     def _close_group(self) -> None:
@@ -214,13 +221,16 @@ class Session:
         if dist.is_initialized():
             dist.destroy_process_group()
 
+    def _last_words(self) -> float:
+        return LAST_WORDS + self.env.world_size / READS_PER_SECOND
+
     def _linger(self, judge: bool) -> None:
         """The printing rank tells that its report is written; the store's owner waits for the others."""
         client = self.control.monitor_client
         if judge:
             client.put("done", True)
-        while not client.has(["done"]):
-            threading.Event().wait(POLL)
+        else:
+            client.comes("done", self._last_words())
         client.count("bye/n", 1)
         while self.env.rank == 0 and client.count("bye/n") < self.env.world_size - self._silent:
             threading.Event().wait(POLL)
@@ -342,18 +352,18 @@ def run_probe(
     try:
         env = detect_launch(os.environ)
         if args.dry_run:
-            for line in plan(args, env) if plan else []:
-                print(line)
-            return OK
+            lost = say("\n".join(plan(args, env) if plan else []), sys.stdout)
+            return CANNOT_RUN if lost else OK
         count = local_rank_count(args, env)
         if count > 1:
-            return exit_code(spawn_ranks(env, count, words), args.exit_zero)
+            rc = spawn_ranks(env, count, words, parser.tool, args.timeout, args.stage_timeout)
+            return exit_code(rc, args.exit_zero)
         session = Session(args, env, parser.tool, words)
     except ProbeFailure as failure:
-        print(f"why: {failure.reason}" + (f"\nnext: {failure.hint}" if failure.hint else ""))
-        print(
-            f"RESULT status={'error' if failure.rc == 2 else 'skipped'} rc={failure.rc} tool={parser.tool} json=none"
-        )
+        lines = [f"why: {failure.reason}", *([f"next: {failure.hint}"] if failure.hint else [])]
+        status = EXIT_STATUS[failure.rc]
+        lines.append(f"RESULT status={status} rc={failure.rc} tool={parser.tool} json=none")
+        say("\n".join(lines), sys.stdout)
         return exit_code(failure.rc, args.exit_zero)
     leave(session.run(body))
     return UNEXPECTED

@@ -15,12 +15,17 @@ import time
 from dataclasses import replace
 from typing import List, Sequence
 
-from clusterprobe.exits import UNEXPECTED, worst_exit
-from clusterprobe.launch import SPAWNED, RankEnv
-
-SETTLE = (
-    30.0  # seconds that the other ranks have to end by themselves after the first one ended badly
+from clusterprobe.exits import (
+    CANNOT_RUN,
+    MISSING_RANK,
+    ProbeFailure,
+    worst_exit,
 )
+from clusterprobe.launch import SPAWNED, RankEnv
+from clusterprobe.streams import say
+from clusterprobe.units import rank_ranges
+
+SETTLE = 30.0  # seconds that the other ranks have once the verdict is told
 
 
 def free_port() -> int:
@@ -52,15 +57,32 @@ def child_environment(env: RankEnv, local: int, count: int, port: int) -> dict:
     return values
 
 
-def spawn_ranks(env: RankEnv, count: int, words: Sequence[str]) -> int:
+def start_ranks(command: List[str], environments: List[dict]) -> List[subprocess.Popen]:
+    """All of them or none."""
+    children: List[subprocess.Popen] = []
+    for environment in environments:
+        try:
+            children.append(subprocess.Popen(command, env=environment))
+        except OSError as error:
+            for child in children:
+                child.kill()
+            raise ProbeFailure(
+                CANNOT_RUN,
+                f"this host can't start local rank {len(children)} of {len(environments)}: "
+                f"{error.strerror or error}",
+                "give fewer with --nproc, or raise the limit of processes (ulimit -u)",
+            ) from None
+    return children
+
+
+def spawn_ranks(
+    env: RankEnv, count: int, words: Sequence[str], tool: str, limit: float, stage_limit: float
+) -> int:
     """Run the ranks to their end and return their common exit code. Signals go on to all of them."""
     port = free_port()
     whole = replace(env, world_size=max(env.world_size, 1))
-    command = own_command(words)
-    children = [
-        subprocess.Popen(command, env=child_environment(whole, local, count, port))
-        for local in range(count)
-    ]
+    environments = [child_environment(whole, local, count, port) for local in range(count)]
+    children = start_ranks(own_command(words), environments)
 
     def forward(signum: int, frame: object) -> None:
         for child in children:
@@ -70,20 +92,52 @@ def spawn_ranks(env: RankEnv, count: int, words: Sequence[str]) -> int:
     # A terminal sends Ctrl-C to the whole group; the ranks get it without us.
     signal.signal(signal.SIGINT, signal.SIG_IGN if os.isatty(0) else forward)
     signal.signal(signal.SIGTERM, forward)
-    deadline = None
+    killed = await_ranks(children, limit + SETTLE, stage_limit + SETTLE)
+    codes = [child.returncode for child in children]
+    natural = [code for local, code in enumerate(codes) if code >= 0 and local not in killed]
+    if natural:  # one of them has told the verdict
+        return worst_exit(natural)
+    tell_unnatural_end(env.rank, codes, killed, tool)
+    return MISSING_RANK
+
+
+def await_ranks(children: List[subprocess.Popen], limit: float, alone_limit: float) -> List[int]:
+    """Wait for all; returns those that had to be killed.
+
+    The ranks have limits of their own and find out by themselves who is missing. So the first, which tells
+    it, keeps the time of a whole stage even when the others are gone.
+    """
+    end, settling = time.monotonic() + limit, False
     while any(child.poll() is None for child in children):
         time.sleep(0.05)
-        failed = [child for child in children if child.poll() not in (None, 0)]
-        if failed and deadline is None:
-            deadline = time.monotonic() + SETTLE
-        if deadline is not None and time.monotonic() > deadline:
-            for child in children:
-                if child.poll() is None:
-                    child.kill()
-            deadline = float("inf")
-    codes = [child.returncode for child in children]
-    return worst_exit(
-        code if code >= 0 else UNEXPECTED
-        for code in codes
-        if code >= 0 or all(c < 0 for c in codes)
-    )
+        failed = any(child.poll() not in (None, 0) for child in children)
+        alone = all(child.poll() is not None for child in children[1:])
+        told = children[0].poll() is not None
+        if failed and (told or alone) and not settling:
+            settling = True
+            end = min(end, time.monotonic() + (SETTLE if told else alone_limit))
+        if time.monotonic() > end:
+            late = [local for local, child in enumerate(children) if child.poll() is None]
+            for local in late:
+                children[local].kill()
+            for local in late:
+                children[local].wait()
+            return late
+    return []
+
+
+def tell_unnatural_end(first: int, codes: List[int], killed: List[int], tool: str) -> None:
+    """The last lines in place of ranks that could not print theirs."""
+    shot = [local for local, code in enumerate(codes) if code < 0 and local not in killed]
+    parts = []
+    if shot:
+        named = ", ".join(f"{first + local} (signal {-codes[local]})" for local in shot[:8])
+        more = f" and {len(shot) - 8} more" if len(shot) > 8 else ""
+        parts.append(f"killed from outside: rank {named}{more}")
+    if killed:
+        parts.append(
+            "still there after every limit, and killed: "
+            f"ranks {rank_ranges(first + local for local in killed)}"
+        )
+    text = f"why: {'; '.join(parts)}\nnext: look at the kernel log for OOM kills, and for processes in state T or D"
+    say(f"{text}\nRESULT status=fail rc={MISSING_RANK} tool={tool} json=none", sys.stdout)

@@ -12,6 +12,8 @@ silent one) reads the answers and writes the verdict; all ranks end with its cod
 from __future__ import annotations
 
 import json
+import socket
+import struct
 import threading
 import time
 from datetime import timedelta
@@ -21,12 +23,21 @@ from clusterprobe.deadline import StagePlace, main_stack
 from clusterprobe.device import load_torch
 from clusterprobe.exits import CANNOT_RUN, MISSING_RANK, ProbeFailure
 from clusterprobe.launch import RankEnv
+from clusterprobe.preflight import raise_open_files
 from clusterprobe.rendezvous import Endpoint, port_is_taken, wait_for_listener
 
 SHARD = 256  # keys a request; keeps one answer below a megabyte
 POLL = 0.05
 FEW_MISSING = 64  # so many missing ranks are looked up by name while waiting
-FOREIGN_LIMIT = 6.0  # a store without our greeting after this belongs to somebody else
+FOREIGN_LIMIT = (
+    6.0  # a listener that is no store and says nothing for so long belongs to somebody else
+)
+GREETING_LIMIT = 30.0  # a store without our greeting after this belongs to another job
+CONNECTIONS_PER_RANK = 3  # main thread, monitor, and the process group's
+FILES_OF_RANK_0 = 40  # torch, the report, pipes
+# What a client of torch sends first: VALIDATE and its magic number, then PING with a number to give back.
+STORE_HELLO = b"\x00" + struct.pack("<I", 0x3C85F7CE) + b"\x0d" + struct.pack("<I", 0x5AFE)
+STORE_ANSWER = struct.pack("<I", 0x5AFE)
 
 
 def encode_record(value: Any) -> str:
@@ -81,6 +92,15 @@ class StoreClient:
         with self._lock:
             self.store.wait([self._prefix + key], timedelta(seconds=limit))
         return self.take([key])[0]
+
+    def comes(self, key: str, limit: float) -> bool:
+        """Whether somebody writes the key within the limit; asks the server once, not in a loop."""
+        try:
+            with self._lock:
+                self.store.wait([self._prefix + key], timedelta(seconds=max(0.1, limit)))
+            return True
+        except RuntimeError:  # the time is up; a store that is gone raises in here again
+            return self.has([key])
 
 
 def present_ranks(client: StoreClient, name: str, ranks: Sequence[int]) -> List[int]:
@@ -157,6 +177,7 @@ def open_stores(
                 f"port {endpoint.port} can't be opened on rank 0's host ({taken})",
                 "set MASTER_PORT to a free port; `ss -ltnp` shows who holds this one",
             )
+        refuse_few_files(env.world_size)
         server = dist.TCPStore(
             endpoint.address,
             endpoint.port,
@@ -165,12 +186,27 @@ def open_stores(
             wait_for_workers=False,
             timeout=timedelta(seconds=limit),
         )
+        # The server is a client as well; it greets before the others' patience runs.
+        StoreClient(server, prefix).put("hello", {"world": env.world_size})
     else:
         wait_for_listener(endpoint, limit, "the launcher's agent" if env.agent_store else "rank 0")
-    clients = [StoreClient(_connect(dist, endpoint, limit), prefix) for _ in range(2)]
-    if env.rank == 0:
+    stores = [server or _connect(dist, endpoint, limit), _connect(dist, endpoint, limit)]
+    clients = [StoreClient(store, prefix) for store in stores]
+    if env.rank == 0 and env.agent_store:
         clients[0].put("hello", {"world": env.world_size})
     return server, clients
+
+
+def refuse_few_files(world: int) -> None:
+    """The store that can't accept everybody would leave the last ones out, and they would be blamed."""
+    limit = raise_open_files()
+    need = FILES_OF_RANK_0 + CONNECTIONS_PER_RANK * world
+    if limit is not None and limit[1] < need:
+        raise ProbeFailure(
+            CANNOT_RUN,
+            f"rank 0 may hold {limit[1]:,} open files, the control store of {world:,} ranks needs {need:,}",
+            "raise the hard limit on rank 0's host (ulimit -Hn, LimitNOFILE of the launcher's service)",
+        )
 
 
 def _connect(dist: Any, endpoint: Endpoint, limit: float) -> Any:
@@ -192,12 +228,43 @@ def _connect(dist: Any, endpoint: Endpoint, limit: float) -> Any:
         except (RuntimeError, ValueError) as error:
             answer.append(error)
 
+    end = time.monotonic() + limit
     worker = threading.Thread(target=attempt, name="store-connect", daemon=True)
     worker.start()
     worker.join(min(limit, FOREIGN_LIMIT))
+    listener = ""
+    if not answer:
+        listener = ask_listener(endpoint, end - time.monotonic())
+        if listener != "stranger":
+            worker.join(max(0.0, end - time.monotonic()))
     if answer and not isinstance(answer[0], Exception):
         return answer[0]
-    raise foreign_listener(endpoint)
+    if (listener or ask_listener(endpoint, FOREIGN_LIMIT)) != "store":
+        raise foreign_listener(endpoint)
+    told = str(answer[0]).strip().splitlines()[0] if answer else f"nothing within {limit:.0f} s"
+    raise ProbeFailure(
+        CANNOT_RUN,
+        f"the store at {endpoint} answers, but torch does not get through to it: {told}",
+        f"torch looks up the name of each peer: is `getent hosts {endpoint.address}` slow here or on "
+        "rank 0's host? A line in /etc/hosts helps",
+    )
+
+
+def ask_listener(endpoint: Endpoint, limit: float) -> str:
+    """Who listens there: `store` of torch, `stranger`, or `silent`.
+
+    Silence is no proof: torch's server looks up the name of every peer before it serves the next, so with
+    a slow resolver and many ranks it keeps still for seconds.
+    """
+    try:
+        with socket.create_connection((endpoint.address, endpoint.port), max(0.5, limit)) as line:
+            line.settimeout(max(0.5, limit))
+            line.sendall(STORE_HELLO)
+            return "store" if line.recv(len(STORE_ANSWER)) == STORE_ANSWER else "stranger"
+    except socket.timeout:
+        return "silent"
+    except OSError:
+        return "stranger"
 
 
 def foreign_listener(endpoint: Endpoint) -> ProbeFailure:
@@ -211,17 +278,14 @@ def foreign_listener(endpoint: Endpoint) -> ProbeFailure:
 
 def expect_greeting(client: StoreClient, env: RankEnv, endpoint: Endpoint, limit: float) -> None:
     """Rank 0 greets as soon as its store is open; a silent store is another program's."""
-    end = time.monotonic() + (limit if env.agent_store else min(limit, FOREIGN_LIMIT))
-    while not client.has(["hello"]):
-        if time.monotonic() > end:
-            if env.agent_store:
-                raise ProbeFailure(
-                    MISSING_RANK,
-                    f"rank 0 did not join the store at {endpoint} in time",
-                    "look at the log of rank 0's host",
-                )
-            raise foreign_listener(endpoint)
-        time.sleep(POLL)
+    if not client.comes("hello", limit if env.agent_store else min(limit, GREETING_LIMIT)):
+        if env.agent_store:
+            raise ProbeFailure(
+                MISSING_RANK,
+                f"rank 0 did not join the store at {endpoint} in time",
+                "look at the log of rank 0's host",
+            )
+        raise foreign_listener(endpoint)
     told = client.look("hello")["world"]
     if told != env.world_size:
         raise ProbeFailure(

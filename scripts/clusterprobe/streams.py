@@ -1,12 +1,14 @@
-"""stdin, stdout and stderr as a tool needs them, before anything else. No torch.
+"""stdin, stdout and stderr as a tool needs them, before anything else, and lines on them. No torch.
 
-A scheduler may close them or give them an encoding without `…` and `×`; the verdict must be printed all the same.
+A scheduler may close them or give them an encoding without `…` and `×`, and a log's disk may be full; the
+verdict must be printed all the same. A reader who left (`| head -1`) wants no more text at all.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from typing import Optional, TextIO
 
 
 def settle_streams() -> None:
@@ -26,3 +28,34 @@ def settle_streams() -> None:
 
 def is_utf8(stream: object) -> bool:
     return str(getattr(stream, "encoding", "")).lower().replace("-", "").replace("_", "") == "utf8"
+
+
+def say(text: str, stream: TextIO) -> Optional[str]:
+    """Print a line at once. Returns why `stream` did not take it; from then on it leads elsewhere."""
+    try:
+        print(text, file=stream, flush=True)
+        return None
+    except (OSError, ValueError) as error:
+        lead_away(stream, error, text)
+        return getattr(error, "strerror", None) or str(error)
+
+
+def lead_away(stream: TextIO, error: Exception, text: str) -> None:
+    """Point the descriptor at stderr, where the text goes on, or at nothing."""
+    full = isinstance(error, OSError) and not isinstance(error, BrokenPipeError)
+    if stream is sys.stdout and full:
+        try:
+            sys.stderr.write(f"stdout can't be written ({error.strerror}); its text follows here\n")
+            sys.stderr.flush()
+            os.dup2(2, stream.fileno())
+            print(text, file=stream, flush=True)  # the failed write was dropped
+            return
+        except (OSError, ValueError):
+            pass  # stderr is on the same full disk: nobody can be told
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+        stream.flush()
+    except (OSError, ValueError):
+        pass  # not a descriptor (captured by a test, closed by the caller): its owner sees to it

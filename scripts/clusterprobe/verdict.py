@@ -11,7 +11,7 @@ import time
 from typing import Any, Callable, Dict, List, Optional
 
 from clusterprobe.census import Census, read_census
-from clusterprobe.deadline import StagePlace
+from clusterprobe.deadline import EXPIRY_GRACE, StagePlace
 from clusterprobe.exits import MISSING_RANK, TERMINATED
 from clusterprobe.launch import RankEnv
 from clusterprobe.store import POLL, StoreClient, answer_roll_call, read_records
@@ -23,11 +23,22 @@ FEWEST_STEPS = 8  # in a stage, before its pace says anything
 PACES = 3.0  # a rank that made its last step within so many times its usual one was still moving
 POLL_SLACK = 1.0  # seconds that the answers may lie apart
 RUN_SLACK = 2.0  # a rank that made a step since was moving when the limit of the whole run passed
+READS_PER_SECOND = 4000.0  # records that rank 0 surely reads from the store
 
 
 def monitor_interval(world: int) -> float:
     """Slower with more ranks, so that asking for trouble loads the store with some 8,000 requests a second."""
     return max(0.2, world / 8000.0)
+
+
+def expiry_grace(world: int) -> float:
+    """Seconds from a stage's end to the last word: time for a deputy, who waits once for rank 0 and once
+    for the roll, each with the slower monitors of a big world."""
+    return (
+        EXPIRY_GRACE
+        + 6 * (monitor_interval(world) - monitor_interval(1))
+        + world / READS_PER_SECOND
+    )
 
 
 def judge_roll_call(
@@ -228,11 +239,7 @@ class Monitor:
 
     def _await_verdict(self) -> Dict[str, Any]:
         patience = ROLL_GRACE + monitor_interval(self._env.world_size) * 2 + DEPUTY_AFTER
-        end = time.monotonic() + patience
-        while not self._client.has(["verdict"]):
-            if time.monotonic() > end:
-                if self._client.first_to_put("deputy", self._env.rank):
-                    return self._judge()
-                end = time.monotonic() + patience
-            time.sleep(POLL)
+        while not self._client.comes("verdict", patience):
+            if self._client.first_to_put("deputy", self._env.rank):
+                return self._judge()
         return self._client.look("verdict")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from clusterprobe.exits import CANNOT_RUN, ProbeFailure
-from clusterprobe.launch import RankEnv, derived_port, detect_launch, expected_host
+from clusterprobe.expected import expected_hosts
+from clusterprobe.launch import RankEnv, derived_port, detect_launch
+from clusterprobe.rendezvous import choose_endpoint
 
 TORCHRUN = {
     "RANK": "5",
@@ -130,21 +132,57 @@ def test_refused(environ, words):
     assert caught.value.rc == CANNOT_RUN
 
 
+def where(env, rank, seen=None):
+    """`seen` maps ranks to (host, local rank)."""
+    records = {r: {"host": host, "local": local} for r, (host, local) in (seen or {}).items()}
+    return expected_hosts(env, [rank], records).get(rank)
+
+
 def test_where_a_silent_rank_should_be():
     slurm = detect_launch({**SRUN, "SLURM_STEP_TASKS_PER_NODE": "5,3"})
-    assert [expected_host(slurm, rank) for rank in (0, 4, 5, 7, 8)] == [
-        "n1",
-        "n1",
-        "n2",
-        "n2",
-        None,
-    ]
-    cyclic = detect_launch({**SRUN, "SLURM_DISTRIBUTION": "cyclic"})
-    assert [expected_host(cyclic, rank) for rank in range(4)] == ["n1", "n2", "n1", "n2"]
+    assert [where(slurm, rank) for rank in (0, 4, 5, 7, 8)] == ["n1", "n1", "n2", "n2", None]
+    cyclic = detect_launch({**SRUN, "SLURM_DISTRIBUTION": "cyclic:block"})
+    assert [where(cyclic, rank) for rank in range(4)] == ["n1", "n2", "n1", "n2"]
     torchrun = RankEnv("torchrun", 0, 8, local_world_size=4)
-    assert expected_host(torchrun, 6, {0: "a", 4: "b", 5: "b"}) == "b"
-    assert expected_host(torchrun, 6, {0: "a"}) is None
-    assert expected_host(RankEnv("env", 0, 8), 6, {5: "b"}) is None
+    assert where(torchrun, 6, {0: ("a", 0), 4: ("b", 0), 5: ("b", 1)}) == "b"
+    assert where(torchrun, 6, {0: ("a", 0)}) is None
+    assert where(RankEnv("env", 0, 8), 6, {5: ("b", 5)}) is None
+
+
+@pytest.mark.parametrize("words", ["plane", "arbitrary"])
+def test_a_distribution_without_a_known_rule_names_no_host(words):
+    """Slurm deals planes of tasks out, or follows a file: the node list in order would be a guess."""
+    other = detect_launch({**SRUN, "SLURM_DISTRIBUTION": words})
+    assert where(other, 5) is None
+    seen = {0: ("n1", 0), 1: ("n1", 1), 2: ("n2", 0), 3: ("n2", 1), 4: ("n1", 2), 6: ("n2", 2)}
+    assert where(other, 5, seen) is None
+
+
+def test_ranks_dealt_out_in_turn_are_not_taken_for_blocks():
+    """mpirun --map-by node: ranks 0 and 2 on a, 1 and 3 on b. Rank 3's host is not that of rank 2."""
+    turns = RankEnv("openmpi", 0, 4, local_world_size=2)
+    assert where(turns, 3, {0: ("a", 0), 1: ("b", 0), 2: ("a", 1)}) == "b"
+    blocks = {0: ("a", 0), 1: ("a", 1), 2: ("b", 0)}
+    assert where(turns, 3, blocks) == "b"
+    assert where(turns, 1, {0: ("a", 0)}) is None  # both are possible and disagree
+    assert where(RankEnv("torchrun", 0, 4, local_world_size=2), 1, {0: ("a", 0)}) == "a"
+    assert where(RankEnv("env", 0, 4, local_world_size=4), 3, {0: ("a", 0)}) == "a"
+
+
+@pytest.mark.parametrize("port", ["70000", "-5", "0"])
+def test_ports_that_do_not_exist(port):
+    env = detect_launch({**TORCHRUN, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port})
+    with pytest.raises(ProbeFailure) as caught:
+        choose_endpoint(env)
+    assert caught.value.rc == CANNOT_RUN
+    assert f"MASTER_PORT gives port {port}" in caught.value.reason
+    with pytest.raises(ProbeFailure, match="--init gives port 99999"):
+        choose_endpoint(RankEnv("env", 0, 2), "localhost:99999")
+
+
+def test_a_world_beyond_reason():
+    with pytest.raises(ProbeFailure, match="1,000,000,000 ranks"):
+        detect_launch({**TORCHRUN, "WORLD_SIZE": "1000000000"})
 
 
 def test_derived_ports_differ_by_job_and_stay_clear():

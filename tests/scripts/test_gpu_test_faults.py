@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import socket
+import subprocess
+import threading
 import time
 from pathlib import Path
 
 import pytest
-from conftest import GPU_TEST
+from conftest import GPU_TEST, clean_environment, free_port
 
 pytestmark = pytest.mark.slow
 
@@ -223,6 +226,72 @@ def test_port_in_use(foreign, new_world):
             peer.close()
     assert codes(ended) == {6}, ended
     assert "in use" in ended[0].why
+
+
+def test_a_slow_store_is_not_taken_for_a_stranger(new_world):
+    """torch's server stands still while it looks up a peer's name; here a relay keeps still for as long."""
+    with socket.create_server(("127.0.0.1", 0)) as relay:
+        world = new_world(2)
+        each = {1: {"MASTER_PORT": str(relay.getsockname()[1])}}
+        threading.Thread(target=relay_late, args=(relay, world.port, 9.0), daemon=True).start()
+        options = (*OPTIONS, "--stop-after", "4", "--stage-timeout", "60")
+        ended = world.start(GPU_TEST, *options, each=each).finish()
+    assert codes(ended) == {0}, ended
+
+
+def relay_late(server: socket.socket, port: int, delay: float) -> None:
+    """Pass connections on, each one's first bytes after a delay."""
+
+    def pump(source: socket.socket, target: socket.socket, wait: float) -> None:
+        time.sleep(wait)
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                target.sendall(data)
+            target.shutdown(socket.SHUT_WR)
+
+    with contextlib.suppress(OSError):
+        while True:
+            near, _ = server.accept()
+            far = socket.create_connection(("127.0.0.1", port))
+            for ends in ((near, far, delay), (far, near, 0.0)):
+                threading.Thread(target=pump, args=ends, daemon=True).start()
+
+
+def test_a_wrong_interface_on_one_rank_is_told_by_that_rank(new_world):
+    each = {2: {"NCCL_SOCKET_IFNAME": "ib7"}}
+    ended = new_world(3).start(GPU_TEST, *OPTIONS, "--stage-timeout", "40", each=each).finish()
+    assert codes(ended) == {6}, ended
+    name = f"rank 2@{socket.gethostname()}"
+    assert f"{name}: NCCL_SOCKET_IFNAME=ib7 matches no interface here" in ended[0].why
+
+
+@pytest.mark.parametrize(
+    ("backend", "rc", "words"),
+    [("foo", 2, "backend foo: 'foo' is none of"), ("nccl", 6, "backend nccl")],
+)
+def test_a_backend_that_is_not_there(backend, rc, words, new_world):
+    ended = new_world(2).start(GPU_TEST, *OPTIONS, "--backend", backend).finish()
+    assert codes(ended) == {rc}, ended
+    assert words in ended[0].why
+    assert ended[0].err == ended[1].err == ""
+
+
+def test_a_store_that_may_not_open_enough_files(torch_python, tmp_path):
+    """Whom the store can't accept would be called missing."""
+    env = clean_environment(
+        RANK="0", WORLD_SIZE="64", LOCAL_RANK="0", LOCAL_WORLD_SIZE="64", MASTER_ADDR="127.0.0.1"
+    )
+    command = 'ulimit -n 100; exec "$0" "$1" --device cpu --json none'
+    done = subprocess.run(
+        ["bash", "-c", command, torch_python, str(GPU_TEST)],
+        env={**env, "MASTER_PORT": str(free_port())},
+        cwd=tmp_path,
+        text=True,
+        capture_output=True,
+        timeout=90,
+    )
+    assert done.returncode == 6, done
+    assert "rank 0 may hold 100 open files, the control store of 64 ranks needs 232" in done.stdout
 
 
 @pytest.mark.parametrize("address", ["::1", "[::1]"])
