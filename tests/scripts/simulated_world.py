@@ -13,6 +13,7 @@ import multiprocessing
 import os
 import resource
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -29,7 +30,12 @@ from clusterprobe.census import (
 from clusterprobe.deadline import StagePlace
 from clusterprobe.device import load_torch
 from clusterprobe.exits import ProbeFailure
-from clusterprobe.gpu_test_judges import judge_collectives, judge_links, judge_matmul
+from clusterprobe.gpu_test_judges import (
+    judge_collectives,
+    judge_links,
+    judge_matmul,
+    judge_preflight,
+)
 from clusterprobe.launch import RankEnv
 from clusterprobe.report import Report
 from clusterprobe.store import (
@@ -52,7 +58,7 @@ class Counting:
     """A store that counts the bytes of keys and values that pass."""
 
     def __init__(self, store):
-        self.store, self.bytes = store, 0
+        self.store, self.bytes, self.requests = store, 0, 0
 
     def set(self, key, value):
         self.bytes += len(key) + len(value)
@@ -64,7 +70,12 @@ class Counting:
 
     def check(self, keys):
         self.bytes += sum(map(len, keys))
+        self.requests += 1
         return self.store.check(keys)
+
+    def wait(self, keys, limit):
+        self.requests += 1
+        self.store.wait(keys, limit)
 
     def multi_get(self, keys):
         values = self.store.multi_get(keys)
@@ -168,6 +179,26 @@ class Setting:
         return self.census.name(rank)
 
 
+WAITERS = 24
+WAIT_SECONDS = 2.0
+
+
+def requests_of_a_waiting_rank(port: int) -> float:
+    """What one rank asks of the store while rank 0 reads the roll call: all ranks at once ask that."""
+    clients = [connect(port) for _ in range(WAITERS)]
+    waiters = [
+        threading.Thread(target=client.comes, args=("verdict", 60.0), daemon=True)
+        for client in clients
+    ]
+    for waiter in waiters:
+        waiter.start()
+    time.sleep(WAIT_SECONDS)
+    connect(port).put("verdict", {"rc": 5})
+    for waiter in waiters:
+        waiter.join(10)
+    return sum(client.store.requests for client in clients) / WAITERS
+
+
 def main(size: int, processes: int) -> None:
     load_torch()
     import torch.distributed as dist
@@ -225,10 +256,21 @@ def main(size: int, processes: int) -> None:
         timed("judge_links", lambda: judge_links(setting, values["links"])),
         timed("judge_matmul", lambda: judge_matmul(setting, values["matmul"])),
     ]
+    findings = {
+        rank: [f"/dev/shm has only {rank} MiB free"] if rank % PER_NODE == 0 and rank < 800 else []
+        for rank in range(size)
+    }
+    out["node_findings"] = timed("judge_preflight", lambda: judge_preflight(setting, findings))[1]
+    slow = {
+        r: {"across": [(r - 1) % size, 16 << 20, 0.01 if r % 200 == 0 else 0.0004]}
+        for r in range(size)
+    }
+    out["slow_links"] = judge_links(setting, slow)[1]
     out["roll_write_s"], out["roll_written_bytes"] = in_parallel(
         server.port, size, processes, "roll"
     )
     answers = timed("roll_read", lambda: read_records(client, "roll", range(size)))
+    out["requests_while_waiting"] = requests_of_a_waiting_rank(server.port)
     cause = {
         "kind": "timeout",
         "rc": 5,

@@ -69,6 +69,20 @@ def test_sentences_stay_sentences(big):
     assert "slow in matmul: rank 4242@node00530" in matmul[1][0]
 
 
+def test_waiting_for_the_verdict_is_free(big):
+    """A look twenty times a second by every rank would be 330,000 requests a second; the store serves 50,000."""
+    assert big["requests_while_waiting"] <= 2
+
+
+def test_many_odd_nodes_and_links_are_a_few_lines(big):
+    findings, links = big["node_findings"], big["slow_links"]
+    assert len(findings) == 13
+    assert findings[-1].startswith("88 more findings like these on the nodes of 88 ranks (node")
+    assert len(links) == 9
+    assert links[-1].startswith("74 more slow links, into 74 ranks (node")
+    assert max(map(len, findings + links)) < 400
+
+
 def test_report_lists_nodes_not_ranks(big):
     assert big["report_nodes"] == RANKS // 8
     assert big["report_bytes"] / RANKS < 150
