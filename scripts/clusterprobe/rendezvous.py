@@ -154,8 +154,8 @@ def choose_endpoint(env: RankEnv, init: Optional[str] = None) -> Endpoint:
         raise ProbeFailure(
             CANNOT_RUN,
             f"{host} is loopback ({addresses[0]}) but the world has more than one node",
-            f"set MASTER_ADDR to an address of rank 0 that other nodes reach; a line "
-            f"`127.0.1.1 {host}` in /etc/hosts also causes this",
+            "set MASTER_ADDR to an address of rank 0 that other nodes reach"
+            + ("" if host in addresses else f"; a line `127.0.1.1 {host}` in /etc/hosts also causes this"),
         )
     return Endpoint(host, port or derived_port(env.job or env.launcher), addresses[0], source)
 
