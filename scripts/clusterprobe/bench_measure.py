@@ -16,7 +16,6 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from clusterprobe.bench_clock import ClockOffset
 from clusterprobe.bench_exchange import BenchExchange
 from clusterprobe.case_ring import MOST_RING_SETS, CaseRing
-from clusterprobe.collective_cases import POINT_TO_POINT
 from clusterprobe.deadline import StagePlace
 from clusterprobe.stats import median_interval, summary_of
 
@@ -264,7 +263,7 @@ class RowMeasurement:
 
     def _check(self, everywhere: bool = False) -> None:
         case, result = self._case, self.result
-        if not self._effort.check or not case.checkable or (case.seat.n < 2 and case.spec.op in POINT_TO_POINT):
+        if not self._effort.check or not case.checkable:
             return
         wrong, first = case.wrong_anywhere() if everywhere else case.wrong()
         result.checked += 1

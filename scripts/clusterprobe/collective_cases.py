@@ -68,7 +68,9 @@ class CollectiveCase:
 
     @property
     def checkable(self) -> bool:
-        return self.spec.op not in ("barrier",) and (self.rule is None or self.rule.checkable)
+        """Whether this rank has values to compare: a root that only sends has none, and counts no check."""
+        has_values = bool(self.buffers.targets) or self.spec.op == "all_gather_object"
+        return has_values and (self.rule is None or self.rule.checkable)
 
     def probe(self) -> None:
         """A type that the backend refuses inside a batch of sends leaves the batch open for good: ask before.
