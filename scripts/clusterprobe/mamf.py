@@ -117,7 +117,6 @@ def measure(session: Session, request: MatmulRequest, dtype: MatmulDtype, teleme
     args, report = session.args, session.report
     team = MatmulTeam(session, dtype.name, args.finalists)
     run = DtypeRun(args, request, session.device, dtype, telemetry, report, session.step)
-    limit = max(args.stage_timeout, 3 * args.budget)  # others may need some more than this rank
     with session.stage(f"{dtype.name} probe"):
         refusal = run.probe()
         ready = team.gather("ready", not refusal and not run.result.wrong)
@@ -126,9 +125,10 @@ def measure(session: Session, request: MatmulRequest, dtype: MatmulDtype, teleme
     report.before_verdict = lambda: best_so_far(report.document["results"], dtype.name)
     if go:
         with session.stage(f"{dtype.name} {'search' if request.search else 'sweep'}",
-                           limit if request.search else args.timeout):
+                           max(args.stage_timeout, 6 * args.budget) if request.search else args.timeout):
             finalists = run.find(lambda look: log.write(dtype.name, look))
-        with session.stage(f"{dtype.name} finals", limit):
+        # Here ranks wait for each other: three budgets are enough for one that is slow, and soon for one that is gone.
+        with session.stage(f"{dtype.name} finals", max(args.stage_timeout, 3 * args.budget)):
             run.finish(finalists, team.agree)
     elif not refusal and not run.result.wrong:
         run.result.reason = OTHER_RANK
