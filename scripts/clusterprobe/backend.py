@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from datetime import timedelta
-from typing import Any, Optional
+from typing import Any, Optional, Sequence
 
 from clusterprobe.exits import CANNOT_RUN, USAGE, ProbeFailure
 from clusterprobe.interfaces import interface_of, list_interfaces
@@ -41,7 +41,9 @@ def refuse_backend(name: str, device_kind: str, torch_version: str, dist: Any) -
         probe = getattr(dist, f"is_{word}_available", None)
         if probe is not None and not probe():
             raise ProbeFailure(
-                CANNOT_RUN, f"backend {name}: torch {torch_version} is built without {word}", named=True
+                CANNOT_RUN,
+                f"backend {name}: torch {torch_version} is built without {word}",
+                named=True,
             )
         if word == "nccl" and device_kind == "cpu" and name == word:
             raise ProbeFailure(
@@ -49,10 +51,16 @@ def refuse_backend(name: str, device_kind: str, torch_version: str, dist: Any) -
             )
 
 
-def open_group(session: Any, backend: Optional[str] = None, name: str = "main") -> float:
+def open_group(
+    session: Any,
+    backend: Optional[str] = None,
+    name: str = "main",
+    members: Optional[Sequence[int]] = None,
+) -> float:
     """init_process_group through our store; returns the seconds it took.
 
-    Pass another `name` to open a second backend after the first was destroyed.
+    Pass another `name` to open a second backend after the first was destroyed. `members` are the ranks of
+    a smaller group that this rank belongs to; its name must then be the group's own.
     """
     import torch
     import torch.distributed as dist
@@ -72,8 +80,8 @@ def open_group(session: Any, backend: Optional[str] = None, name: str = "main") 
     dist.init_process_group(
         chosen,
         store=control.new_store(name, limit),
-        rank=session.env.rank,
-        world_size=session.env.world_size,
+        rank=session.env.rank if members is None else list(members).index(session.env.rank),
+        world_size=session.env.world_size if members is None else len(members),
         timeout=timedelta(seconds=limit),
         **options,
     )

@@ -55,6 +55,19 @@ def stride_groups(world: int, stride: int) -> List[List[int]]:
     return [list(range(first, world, stride)) for first in range(stride)]
 
 
+def linked_groups(world: int, rank: int, size: int) -> List[Tuple[str, List[int]]]:
+    """(name, ranks) of the two groups of about `size` that a rank is in: its neighbours, and ranks far apart.
+
+    Together they link all ranks: every neighbourhood meets every other one in the second kind.
+    """
+    groups = -(-world // size)
+    near = rank // size
+    return [
+        (f"near{near}", list(range(near * size, min(world, (near + 1) * size)))),
+        (f"far{rank % groups}", list(range(rank % groups, world, groups))),
+    ]
+
+
 def pair_rounds(count: int) -> Iterator[List[Tuple[int, int]]]:
     """Every pair exactly once in the fewest rounds, each member at most once a round (circle method).
 

@@ -8,6 +8,7 @@ import pytest
 
 from clusterprobe.census import pack_placement, unpack_placement
 from clusterprobe.topology import (
+    linked_groups,
     node_groups,
     node_identity,
     pair_rounds,
@@ -72,3 +73,17 @@ def test_placement_packs_small():
         assert unpack_placement(pack_placement(places)) == places
     assert len(pack_placement(regular)) < 300
     assert len(pack_placement(cyclic)) < 300
+
+
+@pytest.mark.parametrize(("world", "size"), [(5, 2), (513, 128), (16384, 128)])
+def test_overlapping_groups_link_all_ranks(world, size):
+    members, seen = {}, {0}
+    for rank in range(world):
+        for name, ranks in linked_groups(world, rank, size):
+            assert members.setdefault(name, ranks) == ranks
+            assert rank in ranks
+            assert len(ranks) <= size
+    assert sum(map(len, members.values())) == 2 * world
+    for _ in range(3):  # near, far, near
+        seen |= {other for ranks in members.values() if seen & set(ranks) for other in ranks}
+    assert len(seen) == world

@@ -149,3 +149,20 @@ def test_dry_run_prints_the_plan_only(run_tool, tmp_path):
     assert "16384 ranks found by launcher env" in done.out
     assert done.out.count("limit 7 s") == 10
     assert list(tmp_path.iterdir()) == []
+
+
+BIG_WORLD = """
+import sys
+sys.path.insert(0, {scripts!r})
+import clusterprobe.gpu_test as gpu_test
+gpu_test.CONTROL_GROUP_WHOLE = gpu_test.CONTROL_GROUP_SIZE = 2
+sys.exit(gpu_test.gpu_test_main())
+"""
+
+
+def test_a_big_world_opens_small_gloo_groups(new_world, tmp_path):
+    script = tmp_path / "big.py"
+    script.write_text(BIG_WORLD.format(scripts=str(GPU_TEST.parent)))
+    ended = new_world(5).start(script, "--device", "cpu", "--json", "none").finish()
+    assert {end.rc for end in ended.values()} == {0}, ended
+    assert "adds right, in overlapping groups of 2" in ended[0].out
