@@ -68,7 +68,7 @@ class DtypeRun:
                                            self.cache_bytes if self.args.cache == "rotate" else 0,
                                            self.args.seed, not self.args.slow_accum)
             check = self.operands.check(PROBE_SHAPE, self.chance)
-        except (RuntimeError, AttributeError, TypeError, OperandsTooLarge) as error:
+        except (RuntimeError, AttributeError, TypeError, ValueError, OperandsTooLarge) as error:
             self.result.reason = f"not supported here: {error_text(error)}"
             return self.result.reason
         if not check.ok:

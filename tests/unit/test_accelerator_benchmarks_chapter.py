@@ -233,17 +233,17 @@ def gpu_output(name: str) -> str:
 def test_layers_of_the_model_against_the_ceiling_of_the_same_card() -> None:
     ceiling = float(re.search(r"bf16 sustained ([\d.]+)", gpu_output("mamf"))[1])
     layers = [float(x) for x in re.findall(r"^final +\S+ +([\d.]+)", gpu_output("model"), re.M)]
-    assert (round(ceiling), len(layers)) == (699, 5)
-    assert [round(100 * f(layers) / ceiling) for f in (min, max)] == [95, 98]
+    assert (round(ceiling), len(layers)) == (690, 5)
+    assert [round(100 * f(layers) / ceiling) for f in (min, max)] == [94, 99]
     card = r"132 units, (\S+)"
     assert re.search(card, gpu_output("mamf"))[1] == re.search(card, gpu_output("model"))[1]
-    assert "five layers reach 95 to 98% of it" in TEXT
+    assert "five layers reach 94 to 99% of it" in TEXT
 
 
 def test_what_the_recorded_timing_says() -> None:
     rates = dict(re.findall(r"^\w+: (.+?) +\d+ us +(\d+) TFLOPS", gpu_output("timing"), re.M))
-    assert int(rates["no wait"]) / 989 == pytest.approx(6.6, abs=0.1)  # six times the peak
-    assert round(100 * (int(rates["zeros"]) / int(rates["events"]) - 1)) == 5
+    assert int(rates["no wait"]) / 989 == pytest.approx(6.8, abs=0.1)  # almost seven times
+    assert round(100 * (int(rates["zeros"]) / int(rates["events"]) - 1)) == 9
 
 
 def test_ways_of_timing_agree_where_the_text_says_so() -> None:
@@ -254,16 +254,24 @@ def test_ways_of_timing_agree_where_the_text_says_so() -> None:
 
 def test_normal_share_of_the_peak_by_data_type() -> None:
     shares = dict(re.findall(r"^(\w+) sustained .*?\(([\d.]+)% of", gpu_output("dtypes"), re.M))
-    assert round(float(shares.pop("int8"))) == 46
-    assert {round(float(share)) for share in shares.values()} == {68, 73}
-    assert "68 to 73% of the peak sustained" in TEXT
+    assert round(float(shares.pop("int8"))) == 45
+    assert {round(float(share)) for share in shares.values()} == {66, 70}
+    assert "gave 66 to 70%" in TEXT
+    others = [
+        figure["percent_of_peak"]
+        for name in ("seed0", "fp8_tf32")
+        for figure in record(f"mamf_h200_{name}.json")["results"]
+        if figure.get("state") == "sustained"
+    ]
+    assert {round(share) for share in others} == {69, 71, 72}
+    assert "at 58 °C, 69 to 72%" in TEXT
 
 
 def test_int8_has_half_the_rate_per_ghz_of_fp8() -> None:
     finals = re.findall(r"^final .* ([\d.]+) +\d+ +\d+ +\d+ +power", gpu_output("dtypes"), re.M)
     per_ghz = [float(value) for value in finals]  # the best of fp16, fp8, int8, tf32 leads its six
-    assert (round(per_ghz[12]), round(per_ghz[6])) == (519, 967)
-    assert "(519 to 967 in the column that is cut here)" in TEXT
+    assert (round(per_ghz[12]), round(per_ghz[6])) == (517, 948)
+    assert "(517 to 948 in the column that is cut here)" in TEXT
 
 
 def test_search_against_fixed_shapes() -> None:
@@ -276,8 +284,8 @@ def test_search_against_fixed_shapes() -> None:
         for name, state, rate in found
     ]
     assert len(gains) == 10
-    assert 1 < min(gains) < max(gains) < 1.085
-    assert "finds up to 8% more" in TEXT
+    assert [round(100 * gain) for gain in (min(gains), max(gains))] == [98, 104]
+    assert "between 2% below and 4% above" in TEXT
 
 
 def test_measured_steps_behind_full_waves() -> None:
