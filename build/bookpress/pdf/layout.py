@@ -29,6 +29,7 @@ from ..cache import Cache
 from ..model import Asset, Chapter
 from . import findings, tags
 from .embed import font_uses
+from .flow import flow
 from .fragment import Body, Page, Place, Sheet, Slot
 from .indent import Indents
 from .mend import mend
@@ -92,6 +93,7 @@ def _style(css: str) -> tuple[weasyprint.CSS, FontConfiguration]:
 def lay_out(job: Job) -> tuple[Sheet, Body]:
     """Lay out one piece."""
     mend()
+    flow()
     quicken()
     drawings = dict(job.drawings)
     found: list = []

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from lxml import etree
 
-from .. import code, glyphs, mathtex, templates
+from .. import breaks, code, glyphs, mathtex, templates
 from ..model import Chapter
 from ..problems import Problem
 
@@ -51,6 +51,7 @@ def chapter_markup(
     """The document that is laid out for `chapter`; fills `drawings` with drawings by name."""
     root = etree.fromstring(chapter.body)
     _opening(root, chapter)
+    breaks.bind_marks(root)
     _footnotes(root)
     _links(root, setting)
     _formulas(root, chapter.path, drawings, problems)

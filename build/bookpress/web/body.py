@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from lxml import etree
 
+from .. import breaks
 from ..calculators import ID as CALCULATOR
 from ..model import Chapter
 
@@ -21,8 +22,6 @@ HEADINGS = ("h2", "h3", "h4", "h5", "h6")
 _VOID_NAMES = "area base br col embed hr img input link meta source track wbr"
 _VOID = frozenset(_VOID_NAMES.split())
 _NOT_VOID = re.compile(r"<([a-z][a-z0-9]*)((?:\s[^<>]*?)?)/>")
-
-_WHOLE = 28  # characters of an option or variable that a table cell never breaks
 
 LANGUAGES = {
     "bash": "Shell", "sh": "Shell", "shell": "Shell", "console": "Console", "python": "Python",
@@ -71,6 +70,8 @@ class Body:
         self._captions()
         self._headings()
         self._notes()
+        breaks.bind_marks(root)
+        breaks.hold(root)
         head = root.find("h1")
         title = "" if head is None else _inner(head)
         if head is not None:
@@ -135,10 +136,6 @@ class Body:
                 continue
             if "stack" in kinds:
                 _label_cells(table)
-            for code in table.iter("code"):
-                words = _text(code)
-                if " " not in words and len(words) <= _WHOLE:
-                    code.set("class", "ui-whole")
             caption = figure.find("figcaption")
             box = etree.Element("div", {"class": "ui-scroll"})
             box.set("role", "region")
