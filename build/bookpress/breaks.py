@@ -124,10 +124,12 @@ def _cut(joint: re.Pattern[str], name: str) -> list[str]:
     """`name` parted at its joints, none so near another or an end that only a scrap comes off."""
     pieces: list[str] = []
     for piece in joint.split(name):
-        if pieces and min(len(pieces[-1]), len(piece)) < _PIECE:
+        if pieces and len(pieces[-1]) < _PIECE:
             pieces[-1] += piece
         else:
             pieces.append(piece)
+    if len(pieces) > 1 and len(pieces[-1]) < _PIECE:
+        pieces[-2:] = ["".join(pieces[-2:])]
     return pieces
 
 

@@ -262,3 +262,50 @@ def test_no_word_stands_alone_when_only_a_space_does_not_fit(tmp_path):
     lines = made.pages[made.page_with("Say where it stands")].split("\n")
     start = next(n for n, line in enumerate(lines) if line.startswith("Say where"))
     assert all(len(line) > 60 for line in lines[start : start + 2])
+
+
+# --- where pages and lines end ------------------------------------------------------------------------
+
+
+def test_the_mark_of_a_note_never_begins_a_line(tmp_path):
+    """After a full stop layout would let it; words of growing length bring the mark to each place of a line."""
+    mark = '<a class="fnref" role="doc-noteref" id="fnref-{0}" href="#fn-{0}"><sup>{0}</sup></a>'
+    count = 60
+    lines = "".join(f"<p>{'x' * n} {'word ' * 30}ends.{mark.format(n)} More words.</p>" for n in range(1, count))
+    notes = "".join(f'<li id="fn-{n}" role="doc-footnote"><p>Note.</p></li>' for n in range(1, count))
+    made = made_of(tmp_path, lines + f'<section class="footnotes" role="doc-endnotes"><ol>{notes}</ol></section>')
+    assert made.problems == []
+    said = [line for page in made.pages[2:] for line in page.split("\n")]
+    assert sum("ends." in line for line in said) == count - 1
+    assert [line for line in said if re.match(r"\d+ (More|words)", line)] == []
+
+
+def test_no_page_holds_the_last_row_of_a_table_alone(tmp_path):
+    """Tables of growing length, so that one would end a row behind its page."""
+    tables = [table("wrap", ["Row"], [[f"{n}r{k}z"] for k in range(n)]) for n in range(30, 44)]
+    made = made_of(tmp_path, "<p>Next.</p>".join(tables))
+    ends = {n: [f"{n}r{n - 1}z", f"{n}r{n - 2}z"] for n in range(30, 44)}
+    parted = 0
+    for n, (last, before) in ends.items():
+        page = made.page_with(last, 2)
+        parted += f"{n}r0z" not in made.pages[page]
+        assert before in made.pages[page], n
+    assert parted > 3
+
+
+def test_text_fills_the_page_before_a_figure_that_does_not_fit(tmp_path):
+    figure = '<figure class="figure" id="fig"><img src="asset:tall.png" alt="Tall." width="400" height="420"/></figure>'
+    filler = "".join(f"<p>Before {n}. {'word ' * 60}</p>" for n in range(5))
+    after = "".join(f"<p>Behind {n}. {'word ' * 60}</p>" for n in range(4))
+    assets = {"tall.png": fixture.asset(tmp_path, "tall.png", fixture.png(400, 420), "image/png", 400, 420)}
+    book = fixture.of_bodies(tmp_path, chapter(f'{filler}{figure}{after}<h2 id="s">Next</h2><p>End.</p>'))
+    made = pdfs.make(dataclasses.replace(book, assets=assets), tmp_path)
+    assert made.problems == []
+    page = made.places["case/fig"][0]
+    assert "Before 4." in made.pages[page - 1]
+    assert "Behind 0." in made.pages[page - 1]
+    assert "Next" not in made.pages[page - 1]
+    said = "".join(made.pages)
+    assert [said.count(f"Behind {n}.") for n in range(4)] == [1, 1, 1, 1]
+    roles = [e.S for e in made.elements if e.S in ("/P", "/Figure", "/H2")]
+    assert roles.index("/Figure") < len(roles) - 5, "tags keep the order of the source"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import time
@@ -256,6 +257,30 @@ def test_a_phone_scrolls_one_way_only(browser, address, page):
       return r.width && r.right > 391 && !e.closest('.ui-scroll, pre, math, .ui-hidden');
     }).map(e => e.outerHTML.slice(0, 80))"""
     assert browser.execute_script(script) == []
+
+
+NAMES = ["--kill-on-bad-exit", "--use_cuda", "-x", "--tensor-model-parallel-size", "kube-flannel.yml", "OMP_NUM_THREADS"]
+
+
+def test_names_stay_whole_on_a_phone_and_are_copied_as_written(browser, make, tmp_path):
+    """At each place of the line: no short name is parted, in text or in the head of a table."""
+    texts = ["x" * n + f" <code>{name}</code> at 900&#160;GB/s." for n in range(1, 34) for name in NAMES]
+    heads = "".join(f"<th><code>{name}</code></th>" for name in NAMES)
+    table = f'<figure class="table"><table><thead><tr>{heads}</tr></thead><tbody><tr>{"<td>1</td>" * 6}</tr></tbody></table></figure>'
+    body = '<section class="chapter" id="a"><h1 id="top">A</h1>' + "".join(f"<p>{t}</p>" for t in texts) + table + "</section>"
+    folder, problems = make(fixture.of_bodies(tmp_path, body))
+    assert problems == []
+    size(browser, 390, 844)
+    browser.get((folder / "a.html").as_uri())
+    parted = """return [...document.querySelectorAll('.chapter code')].filter((code) => {
+      const range = new Range(); range.selectNodeContents(code);
+      return new Set([...range.getClientRects()].map((r) => Math.round(r.top))).size > 1;
+    }).map((code) => code.textContent)"""
+    assert browser.execute_script(parted) == []
+    copied = """return [...document.querySelectorAll('.chapter p')].map((p) => {
+      getSelection().selectAllChildren(p); return getSelection().toString() })"""
+    plain = [re.sub(r"</?code>", "", t).replace("&#160;", "\u00a0") for t in texts]
+    assert browser.execute_script(copied) == plain
 
 
 def test_contents_open_on_a_phone(browser, address):
