@@ -268,29 +268,28 @@ def test_no_word_stands_alone_when_only_a_space_does_not_fit(tmp_path):
 
 
 def test_the_mark_of_a_note_never_begins_a_line(tmp_path):
-    """After a full stop layout would let it; words of growing length bring the mark to each place of a line."""
+    """After a full stop layout would let it; a first word that grows brings the mark past the end of a line."""
     mark = '<a class="fnref" role="doc-noteref" id="fnref-{0}" href="#fn-{0}"><sup>{0}</sup></a>'
-    count = 60
-    lines = "".join(f"<p>{'x' * n} {'word ' * 30}ends.{mark.format(n)} More words.</p>" for n in range(1, count))
-    notes = "".join(f'<li id="fn-{n}" role="doc-footnote"><p>Note.</p></li>' for n in range(1, count))
+    numbers = range(10, 60)
+    lines = "".join(f"<p>{'i' * n} {'word ' * 11}ends.{mark.format(n)} More words.</p>" for n in numbers)
+    notes = "".join(f'<li id="fn-{n}" role="doc-footnote"><p>Note.</p></li>' for n in numbers)
     made = made_of(tmp_path, lines + f'<section class="footnotes" role="doc-endnotes"><ol>{notes}</ol></section>')
     assert made.problems == []
     said = [line for page in made.pages[2:] for line in page.split("\n")]
-    assert sum("ends." in line for line in said) == count - 1
-    assert [line for line in said if re.match(r"\d+ (More|words)", line)] == []
+    assert sum("ends." in line for line in said) == len(numbers)
+    assert 3 < sum(line.startswith("More words") for line in said) < len(numbers), "the end of the line was passed"
+    assert [line for line in said if re.match(r"\d+ More", line)] == []
 
 
 def test_no_page_holds_the_last_row_of_a_table_alone(tmp_path):
-    """Tables of growing length, so that one would end a row behind its page."""
-    tables = [table("wrap", ["Row"], [[f"{n}r{k}z"] for k in range(n)]) for n in range(30, 44)]
-    made = made_of(tmp_path, "<p>Next.</p>".join(tables))
-    ends = {n: [f"{n}r{n - 1}z", f"{n}r{n - 2}z"] for n in range(30, 44)}
-    parted = 0
-    for n, (last, before) in ends.items():
-        page = made.page_with(last, 2)
-        parted += f"{n}r0z" not in made.pages[page]
-        assert before in made.pages[page], n
-    assert parted > 3
+    """Tables of growing length, each in a chapter of its own, so that one would end a row behind its page."""
+    sizes = range(20, 44)
+    tables = {n: table("wrap", ["Row"], [[f"{n}r{k}z"] for k in range(n)]) for n in sizes}
+    made = pdfs.make(fixture.of_bodies(tmp_path, *(chapter(t, f"of{n}") for n, t in tables.items())), tmp_path)
+    assert made.problems == []
+    ends = {n: made.pages[made.page_with(f"{n}r{n - 1}z")] for n in sizes}
+    assert 5 < sum(f"{n}r0z" not in page for n, page in ends.items()) < len(sizes), "some were parted"
+    assert [n for n, page in ends.items() if f"{n}r{n - 2}z" not in page] == []
 
 
 def test_text_fills_the_page_before_a_figure_that_does_not_fit(tmp_path):
