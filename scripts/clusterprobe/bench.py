@@ -35,6 +35,7 @@ from clusterprobe.bench_rows import (
     ROW_WIDTHS,
     GroupResult,
     group_results,
+    odd_groups,
     row_cells,
     row_json,
     slowest_first,
@@ -46,7 +47,7 @@ from clusterprobe.device import free_memory, load_torch, shared_devices
 from clusterprobe.exits import CANNOT_RUN, OK, PARTIAL, WRONG_DATA, ProbeFailure
 from clusterprobe.join import join_world
 from clusterprobe.session import Session, run_probe
-from clusterprobe.stats import median, odd_ones
+from clusterprobe.stats import median
 from clusterprobe.strictjson import replace_file
 from clusterprobe.transport_watch import TransportWatch, report_transport
 from clusterprobe.units import (
@@ -231,7 +232,8 @@ class CollectiveBench:
         results = slowest_first(group_results(outcome.table, partition, spec, outcome.extents, self.args.min_busbw_payload or 0))
         late: List[int] = []
         if partition.name == "world":
-            late = self.history.add(outcome.table, COLLECTIVES[spec.op].waits, self.clock_error)
+            kind = COLLECTIVES[spec.op]
+            late = self.history.add(outcome.table, kind.waits, kind.even, self.clock_error)
         extents = {id(group): extent for group, extent in zip(partition.measured, outcome.extents)}
         kept = results if len(results) <= GROUPS_KEPT else results[:GROUPS_KEPT // 4]
         for number, result in enumerate(kept):
@@ -303,11 +305,9 @@ class CollectiveBench:
             self.report.line(f"  iteration {number:>4}: {sample:,.1f} us, busbw {format_rate(rate)}")
 
     def _odd_groups(self, spec: CaseSpec, partition: Partition, results: Sequence[GroupResult]) -> None:
-        """Groups that stand apart from the others of their kind at this size."""
-        for at, _ in odd_ones([result.time_us["median"] for result in results], 6.0, 0.10, side="high")[:3]:
-            result = results[at]
+        """Groups that stand apart from the others of their kind and width at this size; more ranks take longer."""
+        for result, usual in odd_groups(results)[:3]:
             hosts = shorten_list(list(dict.fromkeys(self.hosts[rank] for rank in result.members)), 4)
-            usual = median([other.time_us["median"] for other in results])
             self.report.warn(f"{spec.op} by {partition.name}: {members_text(result.members)} on {hosts} need "
                              f"{result.time_us['median'] / usual:.1f} x the median of the groups")
 

@@ -1,7 +1,7 @@
 """Compare a run with an earlier report: which rows are slower by more than noise and tolerance.
 
 A row counts as slower when its interval lies above the old one's and its median is beyond the tolerance;
-two overlapping intervals are never a difference.
+two overlapping intervals are never a difference, and rows of a few iterations have no interval.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, Dict, List, Mapping, Tuple
 from clusterprobe.exits import USAGE, ProbeFailure
 from clusterprobe.units import format_size
 
+FEWEST_COMPARED = 5  # iterations; the range of fewer covers the median too seldom to call a row slower
 ROW_KEY = ("op", "dtype", "redop", "place", "mode", "group", "members", "ranks", "bytes")
 
 
@@ -22,7 +23,7 @@ class BaselineChange:
 
     key: Tuple[Any, ...]
     change: float
-    verdict: str  # slower, faster or same
+    verdict: str  # slower, faster, same, or unknown with too few iterations
 
     def sentence(self) -> str:
         fields = dict(zip(ROW_KEY, self.key))
@@ -77,7 +78,9 @@ def compare_rows(old: Any, new: Any, tolerance: float) -> Tuple[List[BaselineCha
         was, now = before[key]["time_us"], row["time_us"]
         change = now["median"] / was["median"] - 1.0
         verdict = "same"
-        if now["ci"][0] > was["ci"][1] and change > tolerance:
+        if min(was.get("count") or 0, now.get("count") or 0) < FEWEST_COMPARED:
+            verdict = "unknown"
+        elif now["ci"][0] > was["ci"][1] and change > tolerance:
             verdict = "slower"
         elif now["ci"][1] < was["ci"][0] and change < -tolerance:
             verdict = "faster"

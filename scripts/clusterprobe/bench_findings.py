@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from clusterprobe.bench_baseline import compare_rows, world_differences
+from clusterprobe.bench_baseline import FEWEST_COMPARED, compare_rows, world_differences
 from clusterprobe.bench_options import BENCH_MODES
 from clusterprobe.collective_table import COLLECTIVES
 from clusterprobe.collective_values import REDUCE_OPS, TYPE_TRAITS
@@ -58,11 +58,13 @@ def judge_baseline(document: Mapping[str, Any], old: Optional[Mapping[str, Any]]
     changes, unmatched = compare_rows(old["results"], document["results"], percent / 100)
     slower = sorted((change for change in changes if change.verdict == "slower"), key=lambda change: -change.change)
     faster = [change for change in changes if change.verdict == "faster"]
-    head = (f"baseline of {old.get('started')}: {counted(len(changes), 'row')} compared, {len(slower)} slower, "
-            f"{len(faster)} faster, {unmatched} without a match")
+    unknown = sum(change.verdict == "unknown" for change in changes)
+    head = (f"baseline of {old.get('started')}: {counted(len(changes) - unknown, 'row')} compared, {len(slower)} slower, "
+            f"{len(faster)} faster, {unmatched} without a match"
+            + (f", {unknown} of fewer than {FEWEST_COMPARED} iterations" if unknown else ""))
     lines = [head, *(f"  {change.sentence()}" for change in (*slower[:8], *faster[:4]))]
     lines += [f"  note: {text}" for text in world_differences(old, document)]
-    if not changes:
+    if len(changes) == unknown:
         return PARTIAL, [f"{head}: nothing could be compared", *lines[1:]]
     return (TOO_SLOW if slower else OK), lines
 

@@ -36,13 +36,14 @@ class RankHistory:
     ratios: List[List[float]] = field(default_factory=list)
     entry: List[List[int]] = field(default_factory=list)
 
-    def add(self, table: Any, waits: bool, clock_error: int) -> List[int]:
-        """Take in one row; returns the ranks that were late in it."""
+    def add(self, table: Any, waits: bool, even: bool, clock_error: int) -> List[int]:
+        """Take in one row; returns the ranks that were late in it. A root's own time says nothing about the root."""
         self.rows += 1
         last, delay, lateness, counts = (column(table, name) for name in ("last", "delay", "lateness", "count"))
-        own = column(table, "own")
-        centre = median([value for value in own if value] or [0])
-        self.ratios.append([value / centre if centre else 0.0 for value in own])
+        if even:
+            own = column(table, "own")
+            centre = median([value for value in own if value] or [0])
+            self.ratios.append([value / centre if centre else 0.0 for value in own])
         self.entry.append(delay)
         late = []
         for rank in range(self.world):
@@ -75,27 +76,31 @@ class RankHistory:
 
     def odd_ranks(self) -> List[Any]:
         """(rank, score, ratio) of ranks whose own times stand apart over all rows."""
-        if not self.ratios or self.world < 3:
+        usual = self._usual_ratios()
+        if not usual or self.world < 3:
             return []
-        usual = [median([row[rank] for row in self.ratios]) for rank in range(self.world)]
         return [(rank, score, usual[rank]) for rank, score in odd_ones(usual, ODD_SCORE, ODD_FLOOR, side="high")]
+
+    def _usual_ratios(self) -> List[float]:
+        """Each rank's own time relative to the median rank's, over the rows where all have the same to do; empty without any."""
+        return [median([row[rank] for row in self.ratios]) for rank in range(self.world)] if self.ratios else []
 
     def as_json(self, hosts: Sequence[str]) -> List[Dict[str, Any]]:
         """Every rank in a small world; in a large one the spread and those that stand out."""
         if not self.rows:
             return []
-        usual = [median([row[rank] for row in self.ratios]) for rank in range(self.world)]
+        usual = self._usual_ratios()
         behind = [median([row[rank] for row in self.entry]) / 1000 for rank in range(self.world)]
 
         def entry(rank: int) -> Dict[str, Any]:
             late = self.lateness.get(rank)
-            return {"rank": rank, "host": hosts[rank], "time_ratio": round(usual[rank], 4),
+            return {"rank": rank, "host": hosts[rank], "time_ratio": round(usual[rank], 4) if usual else None,
                     "entry_delay_us": round(behind[rank], 1), "late_rows": self.late_rows.get(rank, 0),
                     "lateness_us": round(median(late) / 1000, 1) if late else None}
         if self.world <= PER_RANK_KEPT:
             return [entry(rank) for rank in range(self.world)]
         spread = {"ranks": rank_ranges(range(self.world)), **{
             name: {"min": min(values), "median": median(values), "max": max(values)}
-            for name, values in (("time_ratio", usual), ("entry_delay_us", behind))}}
+            for name, values in (("time_ratio", usual), ("entry_delay_us", behind)) if values}}
         special = list(dict.fromkeys([*self.late_ranks(), *(rank for rank, _, _ in self.odd_ranks())]))
         return [spread, *(entry(rank) for rank in special[:PER_RANK_KEPT])]

@@ -156,8 +156,8 @@ class RowMeasurement:
 
     def _warm_up(self) -> None:
         rounds = self._exchange.decide(self._effort.warmup if self.result.first_ns < 2e9 else 1)
-        self._step("warm-up")
-        for _ in range(rounds):
+        for done in range(rounds):
+            self._step(f"warm-up {done + 1}")
             self._exchange.align()
             if self._case is not None:
                 self._quiet()
@@ -285,7 +285,7 @@ class RowMeasurement:
         worst, longest, least, first = (top[at * count:(at + 1) * count] for at in range(4))
         line.worst += worst
         line.shortest += [-value for value in least]
-        late = [stands_out(mine, most, -low) for mine, most, low in zip(wait, longest, least)]
+        late = [stands_out(mine, most, -low, whole) for mine, most, low, whole in zip(wait, longest, least, worst)]
         line.last += sum(late)
         line.lateness += [most - mine for mine, most, is_late in zip(wait, longest, late) if is_late]
         line.delay[len(line.delay) - count:] = [stamp + earliest for stamp, earliest in zip(entry, first)]
@@ -308,9 +308,13 @@ class RowMeasurement:
 LATE_FLOOR_NS = 200_000  # less than this is jitter on any host
 
 
-def stands_out(own: int, longest: int, shortest: int) -> bool:
-    """The clock-free rule: whoever waits least while another waits long came last."""
-    return own == shortest and longest - own > max(LATE_FLOOR_NS, longest // 2)
+def stands_out(own: int, longest: int, shortest: int, whole: int) -> bool:
+    """The clock-free rule: whoever waits least while another waits long came last.
+
+    Long is more than half of the `whole` iteration: where calls are queued, hosts launch a batch at paces that differ
+    by some percent, and the wait after it is short against the batch.
+    """
+    return own == shortest and longest - own > max(LATE_FLOOR_NS, whole // 2)
 
 
 def relative_width(samples: List[int]) -> float:

@@ -6,17 +6,18 @@ Every rank packs its numbers into a fixed list (`pack_numbers`); rank 0 reads th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from clusterprobe.bench_groups import Partition
 from clusterprobe.bench_measure import Measured, time_fields
 from clusterprobe.collective_cases import CaseSpec
 from clusterprobe.collective_table import Extent, rates_of
-from clusterprobe.stats import median
+from clusterprobe.stats import median, odd_ones
 from clusterprobe.units import format_rate, format_size
 
 COLUMNS = ("own", "own_max", "wait", "last", "lateness", "delay", "delay_max", "wrong", "checked",
            "first", "count", "low", "high", "median", "p99", "least", "most", "shortest")
+ODD_GROUP_SCORE, ODD_GROUP_FLOOR = 6.0, 0.10  # of the robust score, and of the deviation relative to the median
 GROUPS_KEPT = 64  # results of more groups than these are summed up
 ROW_HEADS = ("size", "median", "+-%", "p99", "min", "max", "algbw", "busbw", "checked", "first ms", "n")
 ROW_WIDTHS = (10, 11, 5, 11, 11, 11, 11, 11, 8, 9, 5)
@@ -88,6 +89,16 @@ def unfinished_result(members: Sequence[int], op: str, extent: Extent, rank: int
 
 def slowest_first(results: Sequence[GroupResult]) -> List[GroupResult]:
     return sorted(results, key=lambda result: -result.time_us["median"])
+
+
+def odd_groups(results: Sequence[GroupResult]) -> List[Tuple[GroupResult, float]]:
+    """Groups much slower than those of the same width, the worst first, each with the median of these."""
+    found = []
+    for width in sorted({len(result.members) for result in results}):
+        alike = [result for result in results if len(result.members) == width]
+        times = [result.time_us["median"] for result in alike]
+        found += [(alike[at], median(times), score) for at, score in odd_ones(times, ODD_GROUP_SCORE, ODD_GROUP_FLOOR, side="high")]
+    return [(result, usual) for result, usual, _ in sorted(found, key=lambda entry: -entry[2])]
 
 
 def row_json(spec: CaseSpec, partition: str, wanted: int, extent: Optional[Extent], status: str, reason: Optional[str],

@@ -17,7 +17,11 @@ WHOLE_TEXT = "share x ranks x size, the whole buffer"
 
 @dataclass(frozen=True)
 class CollectiveKind:
-    """One collective. `reduces`: takes a reduce op; `waits`: no rank can leave before all have come."""
+    """One collective.
+
+    `reduces`: takes a reduce op; `waits`: no rank can leave before all have come; `even`: every rank has the same
+    to do, so that one with a longer time than the others stands apart.
+    """
 
     name: str
     size_text: str
@@ -27,23 +31,24 @@ class CollectiveKind:
     waits: bool = False
     splits: bool = False  # the buffer is cut into one share per rank
     capturable: bool = True
+    even: bool = True
     remark: str = ""
 
 
 COLLECTIVES: Dict[str, CollectiveKind] = {kind.name: kind for kind in (
     CollectiveKind("all_reduce", BUFFER_TEXT, "double", ("in",), reduces=True, waits=True),
     CollectiveKind("all_gather", WHOLE_TEXT, "share", ("out", "in"), waits=True, splits=True),
-    CollectiveKind("all_gather_uneven", "sum of the ranks' unequal shares", "share", waits=True, splits=True,
+    CollectiveKind("all_gather_uneven", "sum of the ranks' unequal shares", "share", waits=True, splits=True, even=False,
                    remark="one broadcast per rank: inside NCCL's backend, and here on gloo, which takes equal shares only"),
     CollectiveKind("reduce_scatter", WHOLE_TEXT, "share", ("out", "in"), reduces=True, waits=True, splits=True),
     CollectiveKind("all_to_all", WHOLE_TEXT, "share", waits=True, splits=True),
-    CollectiveKind("all_to_all_uneven", "most that any rank sends", "share", waits=True, splits=True),
-    CollectiveKind("broadcast", BUFFER_TEXT, "one", ("in",)),
-    CollectiveKind("reduce", BUFFER_TEXT, "one", ("in",), reduces=True),
-    CollectiveKind("gather", WHOLE_TEXT, "share", splits=True),
-    CollectiveKind("scatter", WHOLE_TEXT, "share", splits=True),
+    CollectiveKind("all_to_all_uneven", "most that any rank sends", "share", waits=True, splits=True, even=False),
+    CollectiveKind("broadcast", BUFFER_TEXT, "one", ("in",), even=False),
+    CollectiveKind("reduce", BUFFER_TEXT, "one", ("in",), reduces=True, even=False),
+    CollectiveKind("gather", WHOLE_TEXT, "share", splits=True, even=False),
+    CollectiveKind("scatter", WHOLE_TEXT, "share", splits=True, even=False),
     CollectiveKind("send_recv", "count x size, sent to the right neighbour", "one"),
-    CollectiveKind("pair", "count x size, exchanged both ways by ranks 0-1, 2-3, ...", "one"),
+    CollectiveKind("pair", "count x size, exchanged both ways by ranks 0-1, 2-3, ...", "one", even=False),
     CollectiveKind("p2p_batch", "2 x count x size, to both neighbours in one batch", "one"),
     CollectiveKind("barrier", "no data: time only", "none", ("none",), waits=True, capturable=False),
     CollectiveKind("all_gather_object", "pickled bytes x ranks", "none", waits=True, capturable=False,

@@ -13,6 +13,7 @@ from conftest import SCRIPTS
 from clusterprobe import bench_findings, bench_plot, collective_table
 from clusterprobe.bench_baseline import compare_rows, load_baseline
 from clusterprobe.bench_groups import partition_of
+from clusterprobe.bench_late import RankHistory
 from clusterprobe.bench_measure import stands_out
 from clusterprobe.bench_options import bench_parser, wanted_sizes, wanted_specs
 from clusterprobe.bench_pairs import (
@@ -27,6 +28,7 @@ from clusterprobe.bench_pairs import (
     summary_numbers,
     witness_of,
 )
+from clusterprobe.bench_rows import COLUMNS, GroupResult, odd_groups
 from clusterprobe.collective_table import (
     COLLECTIVES,
     bus_factor,
@@ -328,10 +330,52 @@ def test_chosen_rounds_are_spread():
 
 def test_shortest_wait_rule():
     ms = 1_000_000
-    assert stands_out(5 * ms, 55 * ms, 5 * ms)
-    assert not stands_out(55 * ms, 55 * ms, 5 * ms)
-    assert not stands_out(24 * ms, 36 * ms, 24 * ms)  # a one-sided slow link: the victims' spread
-    assert not stands_out(10_000, 60_000, 10_000)  # jitter
+    assert stands_out(5 * ms, 55 * ms, 5 * ms, 55 * ms)
+    assert not stands_out(55 * ms, 55 * ms, 5 * ms, 55 * ms)
+    assert not stands_out(24 * ms, 36 * ms, 24 * ms, 36 * ms)  # a one-sided slow link: the victims' spread
+    assert not stands_out(10_000, 60_000, 10_000, 60_000)  # jitter
+    assert not stands_out(70_000, 1_474_000, 70_000, 9_250_800)  # 200 queued calls on one host, launched 15% faster by one
+    assert stands_out(70_000, 900 * ms, 70_000, 1_000 * ms)  # 50 ms before each of 20 queued calls
+
+
+class Numbers(list):
+    def tolist(self):
+        return list(self)
+
+
+class TableOfRanks(list):
+    """Every rank's numbers with the one access that is made to torch's tensor: a column."""
+
+    def __getitem__(self, place):
+        return Numbers(entry[place[1]] for entry in self) if isinstance(place, tuple) else super().__getitem__(place)
+
+
+def history_of(*rows: list[int], even: bool = True) -> RankHistory:
+    """Rows of each rank's own median time in nanoseconds."""
+    history = RankHistory(len(rows[0]))
+    for own in rows:
+        history.add(TableOfRanks([[{"own": value}.get(name, 0) for name in COLUMNS] for value in own]), False, even, 0)
+    return history
+
+
+def test_a_root_that_receives_from_all_is_not_odd():
+    own = [8_000_000, 4_000_000, 4_100_000, 3_900_000]
+    assert [rank for rank, _, _ in history_of(own, own).odd_ranks()] == [0]
+    rooted = history_of(own, own, even=False)
+    assert rooted.odd_ranks() == []
+    assert [entry["time_ratio"] for entry in rooted.as_json(["a"] * 4)] == [None] * 4
+    uneven = {name for name, kind in COLLECTIVES.items() if not kind.even}
+    assert uneven == {"broadcast", "reduce", "gather", "scatter", "pair", "all_gather_uneven", "all_to_all_uneven"}
+
+
+def test_groups_are_held_against_groups_of_their_width():
+    def group(width: int, median: float) -> GroupResult:
+        return GroupResult(range(width), {"median": median}, None, None, 1.0, 0, 0, [])
+
+    healthy = [group(2, 500.0), group(2, 510.0), group(2, 505.0), group(4, 1450.0)]
+    assert odd_groups(healthy) == []
+    slow = [*healthy, group(2, 900.0)]
+    assert [(result, usual) for result, usual in odd_groups(slow)] == [(slow[-1], 507.5)]
 
 
 # -- verdicts
@@ -396,6 +440,18 @@ def test_baseline_needs_separate_intervals_and_tolerance():
     assert judged(timed(600, 5), old={"results": [row(bytes=8)], "started": "then"})[0] == 7
     half = {"results": [timed(600, 5)], "started": "then", "status": "partial", "rc": 7, "config": {"offset": 1}}
     assert judged(timed(600, 5), old=half)[2][-2:] == ["  note: that run ended with status partial, rc 7", "  note: offset was 1, is None"]
+
+
+@pytest.mark.parametrize(("count", "rc"), [(1, 7), (4, 7), (5, 3)])
+def test_a_baseline_of_single_iterations_makes_no_row_slower(count, rc):
+    """-n 1 on the same idle host twice: 500 and 900 us."""
+    def once(median: float) -> dict:
+        times = {"median": median, "p99": median, "min": median, "max": median, "ci": [median, median], "count": count}
+        return row(time_us=times)
+
+    found = judged(once(900.0), old={"results": [once(500.0)], "started": "then"})
+    assert found[0] == rc, found
+    assert ("0 rows compared" in found[1] and "1 of fewer than 5 iterations" in found[1]) == (rc == 7)
 
 
 @pytest.mark.parametrize("text", [
