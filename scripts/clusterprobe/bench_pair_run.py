@@ -20,13 +20,17 @@ from clusterprobe.bench_pairs import (
     find_suspects,
     member_rates,
     pair_partner,
+    sound_turns,
+    still_slow,
     summary_numbers,
     witness_of,
 )
 from clusterprobe.collective_buffers import CheckedBuffers, Region
 from clusterprobe.device import Device, wait_for_device
+from clusterprobe.stats import median
 
 PAIR_REPEATS = 3
+LOOKS = 3  # at a suspect
 
 
 class PairRun:
@@ -122,19 +126,45 @@ class PairRun:
         rows = [table[rank].tolist() for rank in self.members]
         return [member_rates(row[:len(numbers)]) for row in rows], [row[len(numbers):] for row in rows]
 
-    def alone(self, members: Sequence[MemberRates]) -> List[Tuple[Suspect, Optional[float]]]:
-        """Each suspect once more against a healthy partner while all others are quiet. Same on all ranks."""
+    def look_again(self, members: Sequence[MemberRates]) -> Tuple[List[Tuple[Suspect, Optional[float]]], List[Suspect]]:
+        """(suspects, each with its rate alone; those whom only passing load had slowed). Same on all ranks."""
         suspects = find_suspects(members)[:MOST_SUSPECTS]
         looked: List[Tuple[Suspect, Optional[float]]] = []
+        passing: List[Suspect] = []
         for suspect in suspects:
             with self._session.stage(f"pairs, suspect {suspect.seat} alone"):
-                self._exchange.align()
-                witness = witness_of(suspect.seat, members, suspects)
-                rate = 0
-                if witness is not None and self.seat in (suspect.seat, witness):
-                    sends = (self.seat == suspect.seat) == (suspect.side == "out")
-                    partner = witness if self.seat == suspect.seat else suspect.seat
-                    rate = int(self.one_way(partner, sends))
-                known = self._exchange.highest([rate])[0]
+                known = self._alone(suspect, witness_of(suspect.seat, members, suspects))
+            if known and not still_slow(suspect, known):
+                with self._session.stage(f"pairs, suspect {suspect.seat} in the crowd again"):
+                    if not still_slow(suspect, self._in_the_crowd(suspect, suspects)):
+                        passing.append(suspect)
+                        continue
             looked.append((suspect, float(known) if known else None))
-        return looked
+        return looked, passing
+
+    def _alone(self, suspect: Suspect, witness: Optional[int]) -> int:
+        """The suspect's best rate against a healthy partner while all others are quiet; 0 without a partner.
+
+        A slow link is slow each time, a host with other work is not.
+        """
+        best = 0
+        for _ in range(LOOKS if witness is not None else 0):
+            self._exchange.align()
+            rate = 0
+            if self.seat in (suspect.seat, witness):
+                sends = (self.seat == suspect.seat) == (suspect.side == "out")
+                rate = int(self.one_way(witness if self.seat == suspect.seat else suspect.seat, sends))
+            best = max(best, self._exchange.highest([rate])[0])
+            if not still_slow(suspect, best):
+                break
+        return best
+
+    def _in_the_crowd(self, suspect: Suspect, suspects: Sequence[Suspect]) -> int:
+        """The suspect's median rate in a few rounds of all members once more."""
+        rates: List[float] = []
+        for turn in sound_turns(len(self.members), suspect.seat, suspects, LOOKS):
+            partner = pair_partner(len(self.members), turn, suspect.seat)
+            self._round(turn)
+            if self.seat == suspect.seat and partner is not None:
+                rates.append((self.out if suspect.side == "out" else self.into)[partner])
+        return self._exchange.highest([int(median(rates)) if rates else 0])[0]

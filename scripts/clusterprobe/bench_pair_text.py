@@ -6,23 +6,24 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from clusterprobe.bench_pairs import (
     BINS,
-    SUSPECT_RATIO,
     MemberRates,
     Suspect,
     draw_matrix,
     matrix_json,
     matrix_rows,
     slowest_pairs,
+    still_slow,
 )
 from clusterprobe.stats import median
-from clusterprobe.units import counted, format_rate, format_size
+from clusterprobe.units import counted, format_rate, format_size, shorten_list
 
 MEMBERS_KEPT = 256
 
 
 def pair_report(report: Any, level: str, names: Sequence[str], members: Sequence[MemberRates], rows: Sequence[Sequence[int]],
-                alone: Sequence[Tuple[Suspect, Optional[float]]], size: int, rounds: int) -> List[List[int]]:
-    """Print and keep everything; returns the cells for a picture."""
+                alone: Sequence[Tuple[Suspect, Optional[float]]], size: int, rounds: int,
+                passing: Sequence[Suspect] = ()) -> List[List[int]]:
+    """Print and keep everything; returns the cells for a picture. `passing`: slow once, and not when looked at again."""
     count = len(names)
     cells = matrix_rows(rows, count)
     report.line()
@@ -37,6 +38,9 @@ def pair_report(report: Any, level: str, names: Sequence[str], members: Sequence
     drain = hosts_to_drain(names, alone)
     if drain:
         report.line(f"hosts to drain: {','.join(drain)}")
+    if passing:
+        report.line(f"passing load, no fault: {counted(len(passing), level)} slow in the rounds, and as fast as the others when "
+                    "looked at again: " + shorten_list([names[suspect.seat] for suspect in passing], 3))
     if count == 2:
         report.line("two members have no majority: compare the two directions with the link's rate")
     report.add("pairs", {
@@ -44,6 +48,7 @@ def pair_report(report: Any, level: str, names: Sequence[str], members: Sequence
         "members": member_entries(names, members, {suspect.seat for suspect, _ in alone}),
         "slowest": [{"from": names[a], "to": names[b], "bytes_per_second": rate} for rate, a, b in slowest_pairs(members)],
         "drain": drain,
+        "passing": [{"member": names[suspect.seat], "side": suspect.side, "bytes_per_second": suspect.rate} for suspect in passing],
         "wrong_members": [names[seat] for seat, member in enumerate(members) if member.wrong],
         "suspects": [{"member": names[suspect.seat], "side": suspect.side, "bytes_per_second": suspect.rate,
                       "usual": suspect.usual, "alone": rate} for suspect, rate in alone]})
@@ -65,7 +70,7 @@ def member_entries(names: Sequence[str], members: Sequence[MemberRates], special
 
 def hosts_to_drain(names: Sequence[str], alone: Sequence[Tuple[Suspect, Optional[float]]]) -> List[str]:
     """Hosts whose own link is slow: alone too. What is slow only under load points at a switch, not at them."""
-    own = [names[suspect.seat] for suspect, rate in alone if rate is not None and rate < SUSPECT_RATIO * suspect.usual]
+    own = [names[suspect.seat] for suspect, rate in alone if rate is not None and still_slow(suspect, rate)]
     return list(dict.fromkeys(name.rpartition("@")[2] for name in own))
 
 
@@ -78,7 +83,7 @@ def suspect_sentences(names: Sequence[str], alone: Sequence[Tuple[Suspect, Optio
                 f"{format_rate(suspect.usual)}")
         if rate is None:
             text += "; no healthy partner for a run alone"
-        elif rate < SUSPECT_RATIO * suspect.usual:
+        elif still_slow(suspect, rate):
             text += f"; alone {format_rate(rate)}: its own link"
         else:
             text += f"; alone {format_rate(rate)}: only under load, a shared link or switch"

@@ -122,6 +122,23 @@ def find_suspects(members: Sequence[MemberRates]) -> List[Suspect]:
     return sorted(found, key=lambda suspect: suspect.rate)
 
 
+def still_slow(suspect: Suspect, rate: float) -> bool:
+    """Whether another look shows the same: slower than the others, and nearer to the first rate than to theirs.
+
+    On a loaded host a healthy link gives half of the usual rate now and then, never a hundredth twice.
+    """
+    return rate < min(SUSPECT_RATIO * suspect.usual, math.sqrt(suspect.rate * suspect.usual))
+
+
+def sound_turns(count: int, seat: int, suspects: Sequence[Suspect], most: int) -> List[int]:
+    """Rounds in which `seat` meets members above suspicion, evenly chosen; any rounds when there are none."""
+    doubtful = {suspect.seat for suspect in suspects}
+    partners = {turn: pair_partner(count, turn, seat) for turn in range(round_count(count))}
+    turns = [turn for turn, partner in partners.items() if partner is not None and partner not in doubtful]
+    turns = turns or [turn for turn, partner in partners.items() if partner is not None]
+    return [turns[at * len(turns) // most] for at in range(most)] if len(turns) > most else turns
+
+
 def witness_of(seat: int, members: Sequence[MemberRates], suspects: Sequence[Suspect]) -> Optional[int]:
     """A healthy partner for the run alone: the best one that is no suspect."""
     doubtful = {suspect.seat for suspect in suspects}

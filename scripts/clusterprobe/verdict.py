@@ -19,7 +19,7 @@ from clusterprobe.store import POLL, StoreClient, answer_roll_call, read_records
 TERM_GRACE = 1.5  # seconds to answer once a launcher sends SIGTERM to all
 ROLL_GRACE = 3.0  # seconds that a living process has to answer
 DEPUTY_AFTER = 3.0  # more seconds after which another rank judges in rank 0's place
-FEWEST_STEPS = 8  # in a stage, before its pace says anything
+FEWEST_STEPS = 3  # in a stage, before its pace says anything
 PACES = 3.0  # a rank that made its last step within so many times its usual one was still moving
 POLL_SLACK = 1.0  # seconds that the answers may lie apart
 RUN_SLACK = 2.0  # a rank that made a step since was moving when the limit of the whole run passed
@@ -76,9 +76,11 @@ def judge_roll_call(
 
 
 def _still_moving(answer: Dict[str, Any]) -> bool:
-    """Slow is no hang: the last step is no longer ago than a few usual ones."""
+    """Slow is no hang: the last step is no longer ago than a few usual ones, or was made just now."""
     steps, idle = answer.get("steps", 0), answer.get("idle", 0.0)
-    return steps >= FEWEST_STEPS and idle <= PACES * (answer["seconds"] - idle) / steps + POLL_SLACK
+    if steps < FEWEST_STEPS:
+        return steps > 0 and idle <= POLL_SLACK
+    return idle <= PACES * (answer["seconds"] - idle) / steps + POLL_SLACK
 
 
 def _judge_places(
@@ -116,7 +118,8 @@ def _judge_places(
         return {
             "culprits": [],
             "hint": "the transport is stuck, not one rank; rerun with NCCL_DEBUG=INFO, and "
-            "with NCCL_P2P_DISABLE=1 or NCCL_IB_DISABLE=1 to find which path",
+            "with NCCL_P2P_DISABLE=1 or NCCL_IB_DISABLE=1 to find which path; a step that is only slow "
+            "ends under a larger --stage-timeout",
             "reason": f"{where}{step}: all {len(roll):,} ranks wait inside the same step",
         }
     slowest = min(roll[rank]["count"] for rank in behind)

@@ -269,3 +269,37 @@ def test_closed_output_does_not_stop_the_run(torch_python, tmp_path):
 
     document = json.loads((tmp_path / "r.json").read_text())
     assert (document["rc"], len(document["results"])) == (0, 3)
+
+
+# The pair matrix as it is, with one rank's transfers slowed: only in the first rounds, or always while others send too.
+SLOW_PAIRS = '''
+import os, sys, time
+sys.path.insert(0, {scripts!r})
+from clusterprobe import bench_pair_run
+from clusterprobe.bench import bench_main
+real, rounds = bench_pair_run.PairRun._transfer, [0]
+def slowed(self, tensor, peer, sends):
+    place = self._session.watchdog.place.stage
+    bad = os.environ["RANK"] == "2" and not sends and tensor.numel() > 1
+    if bad and ("round" in place or (os.environ["FAULT"] == "load" and "again" in place)):
+        time.sleep(0.2)
+    real(self, tensor, peer, sends)
+bench_pair_run.PairRun._transfer = slowed
+sys.argv[0] = "all_reduce_bench"
+sys.exit(bench_main())
+'''
+
+
+@pytest.mark.parametrize("what", ["passing", "load"])
+def test_a_member_slow_once_is_not_named_and_one_slow_again_is(what, new_world, tmp_path, valid_report):
+    path = tmp_path / "slow_pairs.py"
+    path.write_text(SLOW_PAIRS.format(scripts=str(SCRIPTS)))
+    ended = new_world(5).start(path, "--device", "cpu", "--json", "r.json", "--group", "pairs",
+                               each={rank: {"FAULT": what} for rank in range(5)}).finish()
+    assert codes(ended) == {0}, ended
+    pairs = valid_report(tmp_path / "r.json")["pairs"][0]
+    named = [entry["member"].partition("@")[0] for entry in pairs["suspects"]]
+    assert pairs["drain"] == []
+    assert ("rank 2" in named) == (what == "load"), pairs
+    assert ("rank 2" in [entry["member"].partition("@")[0] for entry in pairs["passing"]]) == (what == "passing"), pairs
+    assert ("as fast as the others when looked at again" in ended[0].out) == bool(pairs["passing"])

@@ -17,6 +17,7 @@ from clusterprobe.bench_late import RankHistory
 from clusterprobe.bench_measure import stands_out
 from clusterprobe.bench_options import bench_parser, wanted_sizes, wanted_specs
 from clusterprobe.bench_pairs import (
+    Suspect,
     binned,
     chosen_rounds,
     draw_matrix,
@@ -25,6 +26,8 @@ from clusterprobe.bench_pairs import (
     member_rates,
     pair_partner,
     round_count,
+    sound_turns,
+    still_slow,
     summary_numbers,
     witness_of,
 )
@@ -316,6 +319,25 @@ def test_equal_and_noisy_members_are_not_accused():
     assert find_suspects(synthetic(6, lambda a, b: 1e9)[0]) == []
     assert find_suspects(synthetic(6, lambda a, b: 1e9 * (1 + 0.15 * ((5 * a + 3 * b) % 7)))[0]) == []
     assert find_suspects(synthetic(2, lambda a, b: 1e9 if a else 1e6)[0]) == []  # no majority among two
+
+
+def test_half_the_rate_on_a_loaded_host_is_not_a_link_of_a_hundredth():
+    suspect = Suspect(2, "into", 5.2e6, 3.46e9, -60.0)
+    assert still_slow(suspect, 5.1e6)
+    assert still_slow(suspect, 60e6)
+    assert not still_slow(suspect, 2.33e9)
+    half = Suspect(2, "into", 0.5e9, 1e9, -14.0)
+    assert still_slow(half, 0.52e9)
+    assert not still_slow(half, 0.76e9)
+
+
+def test_a_suspect_is_not_held_against_another():
+    suspects = [Suspect(2, "into", 1.0, 9.0, -9.0), Suspect(1, "out", 1.0, 9.0, -9.0)]
+    turns = sound_turns(5, 1, suspects, 3)
+    assert {pair_partner(5, turn, 1) for turn in turns} == {0, 3, 4}
+    assert len(sound_turns(2048, 7, suspects, 3)) == 3
+    crowd = [Suspect(seat, "out", 1.0, 9.0, -9.0) for seat in range(4)]
+    assert len(sound_turns(4, 0, crowd, 3)) == 3  # nobody is above suspicion
 
 
 def test_chosen_rounds_are_spread():

@@ -130,6 +130,17 @@ def test_slow_is_not_stuck():
     assert verdict["culprits"] == []
 
 
+@pytest.mark.parametrize(("steps", "idle", "moving"), [(4, 3.0, True), (1, 0.4, True), (1, 6.0, False), (200, 6.0, False)])
+def test_a_few_long_steps_are_slow_too(steps, idle, moving):
+    """Warm-up calls of two seconds each are no stuck transport; one call that never came back may be."""
+    answers = paced(4, steps, **{f"r{rank}": idle for rank in range(4)})
+    for answer in answers.values():
+        answer["count"] = 10
+    verdict = judge_roll_call(census(4), answers, TIMEOUT)
+    assert ("still moving" in verdict["reason"]) == moving, verdict
+    assert verdict["culprits"] == []
+
+
 def test_the_run_is_over_and_nobody_is_late():
     """The limit of the whole run may pass just after a stage began: too few steps to tell a pace."""
     over = {**TIMEOUT, "limit": "--timeout"}
@@ -142,7 +153,7 @@ def test_the_run_is_over_and_nobody_is_late():
 
 @pytest.mark.parametrize(
     "answers",
-    [paced(4, 231, r0=9.0, r1=9.0, r2=9.0, r3=9.0), paced(4, 231, r0=9.0), paced(4, 7)],
+    [paced(4, 231, r0=9.0, r1=9.0, r2=9.0, r3=9.0), paced(4, 231, r0=9.0), paced(4, 2, r0=6.0)],
     ids=["all stopped", "one stopped", "too few steps to tell"],
 )
 def test_a_rank_that_moves_no_more_is_behind(answers):
