@@ -329,10 +329,10 @@ class CollectiveBench:
         run = PairRun(load_torch(), self.session, self.exchange, members, size, not self.args.no_check)
         turns = run.run(self.args.pair_rounds)
         rates, rows = run.gather()
-        alone, passing = run.look_again(rates)
+        alone, excused = run.look_again(rates)
         if self.session.rank0:
             names = [f"rank {rank}@{self.hosts[rank]}" if level == "rank" else self.hosts[rank] for rank in members]
-            self.cells = pair_report(self.report, level, names, rates, rows, alone, run.bytes, len(turns), passing)
+            self.cells = pair_report(self.report, level, names, rates, rows, alone, run.bytes, len(turns), excused)
 
     def _verdict(self, old: Any, sizes_named: bool, transport: Tuple[int, str] = (OK, "")) -> Tuple[int, str]:
         if not self.session.rank0:

@@ -13,6 +13,7 @@ from clusterprobe.bench_exchange import BenchExchange
 from clusterprobe.bench_pairs import (
     BINS,
     MOST_SUSPECTS,
+    Excuse,
     MemberRates,
     Suspect,
     binned,
@@ -26,11 +27,13 @@ from clusterprobe.bench_pairs import (
     witness_of,
 )
 from clusterprobe.collective_buffers import CheckedBuffers, Region
+from clusterprobe.core_wait import CoreWait
 from clusterprobe.device import Device, wait_for_device
 from clusterprobe.stats import median
 
 PAIR_REPEATS = 3
 LOOKS = 3  # at a suspect
+WANT_OF_CORE = 0.2  # of the time; with so much waiting a rate says more about the host's load than about a link
 
 
 class PairRun:
@@ -126,21 +129,22 @@ class PairRun:
         rows = [table[rank].tolist() for rank in self.members]
         return [member_rates(row[:len(numbers)]) for row in rows], [row[len(numbers):] for row in rows]
 
-    def look_again(self, members: Sequence[MemberRates]) -> Tuple[List[Tuple[Suspect, Optional[float]]], List[Suspect]]:
-        """(suspects, each with its rate alone; those whom only passing load had slowed). Same on all ranks."""
+    def look_again(self, members: Sequence[MemberRates]) -> Tuple[List[Tuple[Suspect, Optional[float]]], List[Excuse]]:
+        """(suspects, each with its rate alone; those whose link is not to blame). Same on all ranks."""
         suspects = find_suspects(members)[:MOST_SUSPECTS]
         looked: List[Tuple[Suspect, Optional[float]]] = []
-        passing: List[Suspect] = []
+        excused: List[Excuse] = []
         for suspect in suspects:
             with self._session.stage(f"pairs, suspect {suspect.seat} alone"):
                 known = self._alone(suspect, witness_of(suspect.seat, members, suspects))
             if known and not still_slow(suspect, known):
                 with self._session.stage(f"pairs, suspect {suspect.seat} in the crowd again"):
-                    if not still_slow(suspect, self._in_the_crowd(suspect, suspects)):
-                        passing.append(suspect)
-                        continue
+                    again, waited = self._in_the_crowd(suspect, suspects)
+                if not still_slow(suspect, again) or waited >= WANT_OF_CORE:
+                    excused.append(Excuse(suspect, again, waited))
+                    continue
             looked.append((suspect, float(known) if known else None))
-        return looked, passing
+        return looked, excused
 
     def _alone(self, suspect: Suspect, witness: Optional[int]) -> int:
         """The suspect's best rate against a healthy partner while all others are quiet; 0 without a partner.
@@ -159,12 +163,15 @@ class PairRun:
                 break
         return best
 
-    def _in_the_crowd(self, suspect: Suspect, suspects: Sequence[Suspect]) -> int:
-        """The suspect's median rate in a few rounds of all members once more."""
+    def _in_the_crowd(self, suspect: Suspect, suspects: Sequence[Suspect]) -> Tuple[int, float]:
+        """(the suspect's median rate in a few rounds of all members once more, share of them that it waited for a core)."""
         rates: List[float] = []
+        wait = CoreWait()
         for turn in sound_turns(len(self.members), suspect.seat, suspects, LOOKS):
             partner = pair_partner(len(self.members), turn, suspect.seat)
             self._round(turn)
             if self.seat == suspect.seat and partner is not None:
                 rates.append((self.out if suspect.side == "out" else self.into)[partner])
-        return self._exchange.highest([int(median(rates)) if rates else 0])[0]
+        mine = [int(median(rates)), int(1e6 * wait.share())] if rates else [0, 0]
+        rate, waited = self._exchange.highest(mine)
+        return rate, waited / 1e6

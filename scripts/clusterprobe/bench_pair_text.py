@@ -6,6 +6,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from clusterprobe.bench_pairs import (
     BINS,
+    Excuse,
     MemberRates,
     Suspect,
     draw_matrix,
@@ -22,8 +23,8 @@ MEMBERS_KEPT = 256
 
 def pair_report(report: Any, level: str, names: Sequence[str], members: Sequence[MemberRates], rows: Sequence[Sequence[int]],
                 alone: Sequence[Tuple[Suspect, Optional[float]]], size: int, rounds: int,
-                passing: Sequence[Suspect] = ()) -> List[List[int]]:
-    """Print and keep everything; returns the cells for a picture. `passing`: slow once, and not when looked at again."""
+                excused: Sequence[Excuse] = ()) -> List[List[int]]:
+    """Print and keep everything; returns the cells for a picture."""
     count = len(names)
     cells = matrix_rows(rows, count)
     report.line()
@@ -38,9 +39,8 @@ def pair_report(report: Any, level: str, names: Sequence[str], members: Sequence
     drain = hosts_to_drain(names, alone)
     if drain:
         report.line(f"hosts to drain: {','.join(drain)}")
-    if passing:
-        report.line(f"passing load, no fault: {counted(len(passing), level)} slow in the rounds, and as fast as the others when "
-                    "looked at again: " + shorten_list([names[suspect.seat] for suspect in passing], 3))
+    if excused:
+        report.line("slow once and no fault of a link: " + shorten_list([excuse_text(names, excuse) for excuse in excused], 3))
     if count == 2:
         report.line("two members have no majority: compare the two directions with the link's rate")
     report.add("pairs", {
@@ -48,13 +48,21 @@ def pair_report(report: Any, level: str, names: Sequence[str], members: Sequence
         "members": member_entries(names, members, {suspect.seat for suspect, _ in alone}),
         "slowest": [{"from": names[a], "to": names[b], "bytes_per_second": rate} for rate, a, b in slowest_pairs(members)],
         "drain": drain,
-        "passing": [{"member": names[suspect.seat], "side": suspect.side, "bytes_per_second": suspect.rate} for suspect in passing],
+        "excused": [{"member": names[excuse.suspect.seat], "side": excuse.suspect.side, "again": excuse.again,
+                     "bytes_per_second": excuse.suspect.rate, "core_wait": excuse.core_wait} for excuse in excused],
         "wrong_members": [names[seat] for seat, member in enumerate(members) if member.wrong],
         "suspects": [{"member": names[suspect.seat], "side": suspect.side, "bytes_per_second": suspect.rate,
                       "usual": suspect.usual, "alone": rate} for suspect, rate in alone]})
     for sentence in sentences:
         report.warn(sentence)
     return cells
+
+
+def excuse_text(names: Sequence[str], excuse: Excuse) -> str:
+    name = names[excuse.suspect.seat]
+    if still_slow(excuse.suspect, excuse.again):
+        return f"{name} waited for a core {excuse.core_wait:.0%} of the time"
+    return f"{name} was as fast as the others when looked at again"
 
 
 def member_entries(names: Sequence[str], members: Sequence[MemberRates], special: Any) -> List[Dict[str, Any]]:

@@ -100,6 +100,15 @@ class Suspect:
     score: float
 
 
+@dataclass(frozen=True)
+class Excuse:
+    """A suspect whose link is not to blame: its rate in the crowd at a second look, and the share of it spent waiting for a core."""
+
+    suspect: Suspect
+    again: float
+    core_wait: float
+
+
 def rate_scores(rates: Sequence[float]) -> List[float]:
     """Robust scores of the logarithms, since links differ by factors: a tenth stands apart among noisy ones."""
     logs = [math.log(max(rate, 1.0)) for rate in rates]
