@@ -12,8 +12,8 @@ from clusterprobe.backend import open_group
 from clusterprobe.bench_baseline import load_baseline
 from clusterprobe.bench_clock import ClockOffset, agree_on_clocks, node_leaders
 from clusterprobe.bench_exchange import BenchExchange
-from clusterprobe.bench_findings import above_line, judge_run
-from clusterprobe.bench_groups import Partition, members_text, open_partition, partition_of
+from clusterprobe.bench_findings import judge_run
+from clusterprobe.bench_groups import Partition, open_partition, partition_of
 from clusterprobe.bench_late import RankHistory
 from clusterprobe.bench_options import (
     BENCH_NAME,
@@ -28,35 +28,16 @@ from clusterprobe.bench_pair_run import PairRun
 from clusterprobe.bench_pair_text import pair_report
 from clusterprobe.bench_plan import bench_plan, row_limit
 from clusterprobe.bench_plot import csv_text, png_plot, text_plot
-from clusterprobe.bench_row_run import CHUNK_MEMORY, RowOutcome, RowRunner
-from clusterprobe.bench_rows import (
-    GROUPS_KEPT,
-    ROW_HEADS,
-    ROW_WIDTHS,
-    GroupResult,
-    group_results,
-    odd_groups,
-    row_cells,
-    row_json,
-    slowest_first,
-    unfinished_result,
-)
+from clusterprobe.bench_row_run import CHUNK_MEMORY, RowRunner
+from clusterprobe.bench_table import BenchTable
 from clusterprobe.collective_cases import CaseSpec, GroupSeat
-from clusterprobe.collective_table import COLLECTIVES, bus_factor
 from clusterprobe.device import free_memory, load_torch, shared_devices
 from clusterprobe.exits import CANNOT_RUN, OK, PARTIAL, WRONG_DATA, ProbeFailure
 from clusterprobe.join import join_world
 from clusterprobe.session import Session, run_probe
-from clusterprobe.stats import median
 from clusterprobe.strictjson import replace_file
 from clusterprobe.transport_watch import TransportWatch, report_transport
-from clusterprobe.units import (
-    counted,
-    format_rate,
-    format_size,
-    format_time,
-    shorten_list,
-)
+from clusterprobe.units import counted, format_size, shorten_list
 
 MEMORY_SHARE = {"cpu": 0.5, "device": 0.85}
 ONE_RANK_SIZES = (8, 64 << 10, 1 << 20)
@@ -85,6 +66,7 @@ class CollectiveBench:
         self.history = RankHistory(self.env.world_size)
         self.exchange: Any = None
         self.runner: Any = None
+        self.table: Any = None
         self.places: List[int] = []
         self.hosts: List[str] = []
         self.cells: Any = None
@@ -114,7 +96,7 @@ class CollectiveBench:
             wanted = list(ONE_RANK_SIZES)
         else:
             wanted = sizes.sizes
-        self._head()
+        self.table.head()
         for name in args.group:
             self._one_group(name, wanted)
         with session.stage("transport"):
@@ -151,29 +133,8 @@ class CollectiveBench:
             self.clock_error = -1 if min(errors) < 0 else max(errors)
             memory = min(table[:, 0].tolist())
         self.runner = RowRunner(torch, session, self.exchange, effort_of(self.args), self.clock, memory)
-        self.report.before_verdict = self._keep_unfinished
-
-    def _head(self) -> None:
-        """What is measured, where, and what the numbers mean."""
-        if not self.session.rank0:
-            return
-        line, device = self.report.line, self.session.device
-        env = self.report.document["env"]
-        line(f"{BENCH_NAME}: {counted(self.env.world_size, 'rank')} on {counted(len(set(self.places)), 'node')} "
-             f"({shorten_list(dict.fromkeys(self.hosts), 6)}), launcher {self.env.launcher}")
-        line(f"device {device.name}, backend {self.args.backend or device.backend}, torch {env.get('torch')}, "
-             f"cuda {env.get('cuda')}, nccl {env.get('nccl')}, driver {env.get('driver')}; started {self.report.document['started']}")
-        line("time: per iteration the slowest rank of the group; median with 95% interval (+-%), in us; iterations start "
-             "together after a barrier that is not timed")
-        line("rate: algbw = S / median time, busbw = algbw x factor; 1 GB/s is 1e9 bytes/s. Data: small integers that differ "
-             "by rank and place, checked " + ("not at all" if self.args.no_check else "on the first and last call of each row"
-             + (f" and every {self.args.check_every} iterations" if self.args.check_every else "")))
-        if device.l2_bytes and not self.args.buffer_sets:
-            line(f"buffers: enough sets in turn to fill twice the cache of {format_size(device.l2_bytes)}, so that data comes from memory")
-        if self.clock_error > 0:
-            line(f"clocks of the hosts agree within {format_time(self.clock_error / 1e9)} after correction")
-        if self.env.world_size == 1:
-            line("one rank: there is nothing to measure between ranks; calls are made and checked, there are no rates")
+        self.table = BenchTable(session, self.runner, self.history, self.places, self.hosts, self.clock_error)
+        self.report.before_verdict = self.table.keep_unfinished
 
     def _one_group(self, name: str, sizes: Sequence[int]) -> None:
         if name == "pairs":
@@ -191,125 +152,18 @@ class CollectiveBench:
 
     def _curve(self, spec: CaseSpec, partition: Partition, seat: GroupSeat, sizes: Sequence[int]) -> None:
         """All sizes of one kind of row; what is unsupported at one size is so at all."""
-        self._curve_head(spec, partition)
+        self.table.curve_head(spec, partition)
         for wanted in (sizes if spec.op != "barrier" else (0,)):
             label = f"{spec.op} {format_size(wanted)}" + ("" if partition.name == "world" else f" by {partition.name}")
             with self.session.stage(label, row_limit(self.args)):
                 outcome = self.runner.run(spec, partition, seat, wanted)
             if outcome.status != "ok":
-                self._left_out(spec, partition, wanted, outcome)
+                self.table.left_out(spec, partition, wanted, outcome)
                 if outcome.status == "unsupported" or spec.op == "barrier":
                     return
                 continue
             if self.session.rank0:
-                self._show(spec, partition, wanted, outcome)
-
-    def _curve_head(self, spec: CaseSpec, partition: Partition) -> None:
-        if not self.session.rank0:
-            return
-        kind, groups = COLLECTIVES[spec.op], partition.measured
-        widths = sorted({len(group) for group in groups})
-        factor = bus_factor(spec.op, widths[-1])
-        who = (counted(self.env.world_size, "rank") if partition.name == "world" else
-               f"{counted(len(groups), partition.name + ' group')} of {'-'.join(map(str, widths[:1] + widths[-1:] if len(widths) > 1 else widths))} "
-               "ranks at the same time, the slowest shown")
-        words = [spec.op, spec.dtype if spec.op not in ("barrier", "all_gather_object") else "", spec.redop,
-                 {"in": "in place", "out": "out of place"}.get(spec.place, ""), spec.mode]
-        self.report.line()
-        self.report.line(f"{' '.join(filter(None, words))}; {who}; S = {kind.size_text}"
-                         + (f"; factor {factor:.4g}" if factor is not None else ""))
-        if kind.remark:
-            self.report.line(f"note: {kind.remark}")
-        self.report.heading((*ROW_HEADS, ""), (*ROW_WIDTHS, -1))
-
-    def _left_out(self, spec: CaseSpec, partition: Partition, wanted: int, outcome: RowOutcome) -> None:
-        if not self.session.rank0:
-            return
-        self.report.line(f"{format_size(wanted):>10}  {outcome.status}: {outcome.reason}")
-        self.report.add("results", row_json(spec, partition.name, wanted, outcome.extents[0], outcome.status, outcome.reason))
-
-    def _show(self, spec: CaseSpec, partition: Partition, wanted: int, outcome: RowOutcome) -> None:
-        results = slowest_first(group_results(outcome.table, partition, spec, outcome.extents, self.args.min_busbw_payload or 0))
-        late: List[int] = []
-        if partition.name == "world":
-            kind = COLLECTIVES[spec.op]
-            late = self.history.add(outcome.table, kind.waits, kind.even, self.clock_error)
-        extents = {id(group): extent for group, extent in zip(partition.measured, outcome.extents)}
-        kept = results if len(results) <= GROUPS_KEPT else results[:GROUPS_KEPT // 4]
-        for number, result in enumerate(kept):
-            entry = self._entry(spec, partition, wanted, extents[id(result.members)], result)
-            if number == 0:
-                self._more_fields(entry, results, outcome, late)
-                notes = self._notes(entry, result, late, partition)
-                self.report.row((*row_cells(extents[id(result.members)], result), notes))
-                if self.args.profile_stability:
-                    self._samples(entry)
-            self.report.add("results", entry)
-        self._odd_groups(spec, partition, results)
-
-    def _keep_unfinished(self) -> List[str]:
-        """At an end in the middle of a row: what this row had measured, with its status saying so."""
-        row = self.runner.open_row
-        if row is None or not self.session.rank0:
-            return []
-        result = unfinished_result(row.seat.members, row.spec.op, row.extent, self.env.rank, row.result)
-        if result is None:
-            return []
-        members = "" if row.partition.name == "world" else members_text(row.seat.members)
-        count = f"{result.time_us['count']:,} iterations"
-        entry = row_json(row.spec, row.partition.name, row.wanted, row.extent, "wrong" if result.wrong else "unfinished",
-                         f"the run ended after {count}; checked by rank 0 alone", result, members)
-        if self.args.profile_stability:
-            entry["samples_us"] = [sample / 1000 / row.result.batch for sample in row.result.line.worst]
-        self.report.document["results"].append(entry)
-        self.report.row((*row_cells(row.extent, result), f"unfinished: {count}"))
-        return []
-
-    def _entry(self, spec: CaseSpec, partition: Partition, wanted: int, extent: Any, result: GroupResult) -> Dict[str, Any]:
-        reason = None
-        if result.wrong:
-            names = [self.session.control.name(rank) for rank in result.wrong_ranks]
-            first = self.session.control.client.look(f"wrong/{self.runner.rows}/{result.wrong_ranks[0]}")
-            reason = f"{result.wrong:,} wrong values seen by {shorten_list(names, 4)}; {first or 'no details'}"
-        members = "" if partition.name == "world" else members_text(result.members)
-        return row_json(spec, partition.name, wanted, extent, "wrong" if result.wrong else "ok", reason, result, members)
-
-    def _more_fields(self, entry: Dict[str, Any], results: Sequence[GroupResult], outcome: RowOutcome, late: Sequence[int]) -> None:
-        entry["buffer_sets"] = outcome.own.sets if outcome.own else None
-        if len(results) > 1:
-            entry["groups"] = len(results)
-            entry["groups_median_us"] = median([result.time_us["median"] for result in results])
-        if late:
-            entry["late"] = [self.session.control.name(rank) for rank in late[:8]]
-            entry["shortest_wait_us"] = outcome.table[:, -1].max().item() / 1000
-        if self.args.profile_stability:
-            entry["samples_us"] = [sample / 1000 / outcome.own.batch for sample in outcome.own.line.worst]
-
-    def _notes(self, entry: Dict[str, Any], result: GroupResult, late: Sequence[int], partition: Partition) -> str:
-        notes = []
-        if partition.name != "world":
-            notes.append(shorten_list([f"{members_text(result.members)}@"
-                                       + shorten_list(list(dict.fromkeys(self.hosts[rank] for rank in result.members)), 3)]))
-        if result.wrong:
-            notes.append(f"WRONG: {entry['reason']}")
-        if late:
-            notes.append("late: " + shorten_list([self.session.control.name(rank) for rank in late], 3))
-        if above_line(entry, self.args.line_rate):
-            notes.append("above line rate: in-network reduction or an intra-node path, else a mistake in --line-rate")
-        entry["above_line_rate"] = above_line(entry, self.args.line_rate) if self.args.line_rate else None
-        return "; ".join(notes)
-
-    def _samples(self, entry: Dict[str, Any]) -> None:
-        for number, sample in enumerate(entry["samples_us"], 1):
-            rate = entry["busbw"] * entry["time_us"]["median"] / sample if entry["busbw"] and sample else None
-            self.report.line(f"  iteration {number:>4}: {sample:,.1f} us, busbw {format_rate(rate)}")
-
-    def _odd_groups(self, spec: CaseSpec, partition: Partition, results: Sequence[GroupResult]) -> None:
-        """Groups that stand apart from the others of their kind and width at this size; more ranks take longer."""
-        for result, usual in odd_groups(results)[:3]:
-            hosts = shorten_list(list(dict.fromkeys(self.hosts[rank] for rank in result.members)), 4)
-            self.report.warn(f"{spec.op} by {partition.name}: {members_text(result.members)} on {hosts} need "
-                             f"{result.time_us['median'] / usual:.1f} x the median of the groups")
+                self.table.show(spec, partition, wanted, outcome)
 
     def _pairs(self) -> None:
         """The pair matrix; ends with the members whose rate stands apart."""

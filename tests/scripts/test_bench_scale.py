@@ -27,6 +27,7 @@ from clusterprobe.bench_pairs import (
 )
 from clusterprobe.bench_row_run import RowOutcome
 from clusterprobe.bench_rows import COLUMNS
+from clusterprobe.bench_table import BenchTable
 from clusterprobe.collective_cases import CaseSpec
 from clusterprobe.collective_table import extent_of
 from clusterprobe.launch import RankEnv
@@ -81,7 +82,7 @@ def big(tmp_path_factory):
     session = SimpleNamespace(args=args, env=RankEnv("slurm", 0, RANKS, 0), report=report, control=control, rank0=True)
     bench = CollectiveBench(session)
     bench.places, bench.hosts, bench.clock_error = [rank // PER_NODE for rank in range(RANKS)], hosts, 10_000
-    bench.runner = SimpleNamespace(rows=1)
+    bench.table = BenchTable(session, SimpleNamespace(rows=1), bench.history, bench.places, hosts, bench.clock_error)
     chance, times = random.Random(0), {}
     start = time.monotonic()
     world(bench, chance)
@@ -107,23 +108,23 @@ def big(tmp_path_factory):
 def world(bench, chance) -> None:
     partition = partition_of("world", bench.places)
     spec = CaseSpec("all_reduce", "float32", "sum", "in")
-    bench._curve_head(spec, partition)
+    bench.table.curve_head(spec, partition)
     for size in SIZES:
         extents = [extent_of(spec.op, size, 4, RANKS, True)]
         table = table_of(lambda rank, size=size: 60_000 + size // 300, chance, wrong=size == SIZES[5])
-        bench._show(spec, partition, size, RowOutcome("ok", None, extents, table, None))
+        bench.table.show(spec, partition, size, RowOutcome("ok", None, extents, table, None))
 
 
 def groups(bench, chance) -> None:
     for name in ("node", "rail"):
         partition = partition_of(name, bench.places)
         spec = CaseSpec("all_reduce", "float32", "sum", "in")
-        bench._curve_head(spec, partition)
+        bench.table.curve_head(spec, partition)
         for size in SIZES[-3:]:
             extents = [extent_of(spec.op, size, 4, len(group), True) for group in partition.measured]
             table = table_of(lambda rank, name=name, size=size: (60_000 + size // 300) * (
                 3 if name == "node" and rank // PER_NODE == SLOW_NODE else 1), chance, late=False)
-            bench._show(spec, partition, size, RowOutcome("ok", None, extents, table, None))
+            bench.table.show(spec, partition, size, RowOutcome("ok", None, extents, table, None))
 
 
 def pairs_of(chance):
