@@ -10,6 +10,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from clusterprobe.backend import open_group
 from clusterprobe.bench_baseline import load_baseline
+from clusterprobe.bench_checks import refuse_unwritable
 from clusterprobe.bench_clock import ClockOffset, agree_on_clocks, node_leaders
 from clusterprobe.bench_exchange import BenchExchange
 from clusterprobe.bench_findings import judge_run
@@ -20,7 +21,6 @@ from clusterprobe.bench_options import (
     bench_parser,
     effort_of,
     refuse_contradictions,
-    refuse_unwritable,
     wanted_sizes,
     wanted_specs,
 )
@@ -90,7 +90,8 @@ class CollectiveBench:
             old = load_baseline(args.baseline, BENCH_NAME) if args.baseline and session.rank0 else None
         with session.stage("backend"):
             seconds = open_group(session, args.backend)
-            self.report.add("stages", {"stage": "backend", "status": "ok", "seconds": round(seconds, 3), "detail": device.backend})
+            self.report.add("stages", {"stage": "backend", "status": "ok", "seconds": round(seconds, 3),
+                                         "detail": args.backend or device.backend})
         self._meet()
         if self.env.world_size == 1 and not (args.sizes or args.payload_size_in_gib or args.max_bytes):
             wanted = list(ONE_RANK_SIZES)

@@ -9,17 +9,22 @@ they mean there.
 from __future__ import annotations
 
 import argparse
-import os
 from dataclasses import dataclass
 from typing import Any, Callable, List, Mapping, Optional, Sequence
 
+from clusterprobe.bench_checks import (
+    CHECK_EVERY,
+    one_file_each,
+    one_way_to_say_sizes,
+    options_that_act,
+)
 from clusterprobe.bench_groups import GROUP_KINDS, check_group_name
 from clusterprobe.bench_measure import BATCH, Effort
 from clusterprobe.case_ring import MOST_RING_SETS
 from clusterprobe.collective_cases import CaseSpec
 from clusterprobe.collective_table import COLLECTIVES, sweep_sizes
 from clusterprobe.collective_values import REDUCE_OPS, TYPE_TRAITS, type_name
-from clusterprobe.exits import CANNOT_RUN, USAGE, ProbeFailure
+from clusterprobe.exits import USAGE, ProbeFailure
 from clusterprobe.options import (
     ProbeParser,
     count_option,
@@ -29,7 +34,6 @@ from clusterprobe.options import (
     rate_option,
     size_option,
 )
-from clusterprobe.strictjson import is_plain_target
 from clusterprobe.transport_log import TRANSPORTS
 
 BENCH_NAME = "all_reduce_bench"
@@ -145,7 +149,7 @@ def bench_parser() -> ProbeParser:
     parser.add_argument("--local-rank", type=int, default=None, help=argparse.SUPPRESS)  # some launchers pass it
     parser.add_argument("--separate-tables", action="store_true", help=argparse.SUPPRESS)  # they always are
     parser.add_argument("--sym-mem", action=NotMeasuredHere, nargs=0, help=argparse.SUPPRESS)
-    parser.checks += [one_way_to_say_sizes, one_file_each]
+    parser.checks += [one_way_to_say_sizes, options_that_act, one_file_each]
     return parser
 
 
@@ -197,7 +201,7 @@ def add_how(group: Any) -> None:
                        help="whose memory the buffers are: torch's, as in training, or NCCL's own, which it can use without copying "
                             "through its buffers, in graph mode by itself (default %(default)s)")
     group.add_argument("--no-check", action="store_true", help="don't check results (default: first and last call of each row)")
-    group.add_argument("--check-every", type=count_option(0), default=10, metavar="N",
+    group.add_argument("--check-every", type=count_option(0), default=CHECK_EVERY, metavar="N",
                        help="check every n-th timed iteration too; 0: none of them (default %(default)s)")
     group.add_argument("--profile-stability", action="store_true", help="list the time of every iteration; needs one size")
 
@@ -257,44 +261,6 @@ def wanted_specs(args: argparse.Namespace) -> List[CaseSpec]:
 def effort_of(args: argparse.Namespace) -> Effort:
     return Effort(args.num_warmup_iterations, args.num_iterations, 1000, args.row_time, not args.no_check,
                   args.check_every, args.batch, args.buffer_sets)
-
-
-def one_way_to_say_sizes(args: argparse.Namespace) -> str:
-    """Two ways to say which sizes are two answers: one of them would be left out without a word."""
-    given = [name for name in ("sizes", "payload_size_in_gib") if getattr(args, name) is not None]
-    sweep = [name for name in ("min_bytes", "max_bytes", "factor", "step_bytes") if getattr(args, name) is not None]
-    if len(given) > 1 or (given and sweep) or {"factor", "step_bytes"} <= set(sweep):
-        clash = given[:2] if len(given) > 1 else [given[0], sweep[0]] if given else ["factor", "step_bytes"]
-        return " and ".join("--" + name.replace("_", "-") for name in clash) + " contradict each other: give one of them"
-    return ""
-
-
-def one_file_each(args: argparse.Namespace) -> str:
-    """The report is written before the baseline is read, and the CSV after the report: no file may be two of them."""
-    seen = {}
-    for name in ("baseline", "json", "csv", "plot"):
-        path = getattr(args, name)
-        if path in (None, "-", "none") or not is_plain_target(path):
-            continue
-        path = os.path.realpath(path)
-        if path in seen:
-            return f"--{seen[path]} and --{name} are the same file: one would overwrite the other"
-        seen[path] = name
-    return ""
-
-
-def refuse_unwritable(args: argparse.Namespace) -> None:
-    """Before hours of measuring, on the rank that writes."""
-    for name in ("csv", "plot"):
-        path = getattr(args, name)
-        if path is None or (os.path.exists(path) and not is_plain_target(path) and not os.path.isdir(path)):
-            continue
-        folder = os.path.dirname(os.path.abspath(path))
-        why_not = ("it is a folder" if os.path.isdir(path) else f"there is no folder {folder}" if not os.path.isdir(folder)
-                   else "its folder is read-only" if not os.access(folder, os.W_OK) else "")
-        if why_not:
-            raise ProbeFailure(CANNOT_RUN, f"--{name} {path} can't be written: {why_not}", "name a file in a folder that can be written",
-                               named=True)
 
 
 def refuse_contradictions(args: argparse.Namespace, sizes: Optional[SizePlan] = None) -> None:

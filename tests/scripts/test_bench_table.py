@@ -249,6 +249,8 @@ def test_impossible_sweeps_are_refused(words):
 @pytest.mark.parametrize(("words", "both"), [
     (("--sizes", "8", "-e", "1M"), "--sizes and --max-bytes"), (("--sizes", "8", "--payload-size-in-gib", "1"), "--sizes and --payload"),
     (("-f", "2", "-i", "8"), "--factor and --step-bytes"), (("--json", "a.json", "--baseline", "./a.json"), "--baseline and --json"),
+    (("--gate-bytes", "1G"), "without --fail-below"), (("--pair-bytes", "1M"), "needs --group pairs"), (("--batch", "5"), "needs --mode"),
+    (("--no-check", "--check-every", "3"), "--check-every and --no-check"), (("--place", "in", "--collective", "gather"), "no form in place"),
     (("--csv", "a", "--plot", "a"), "--csv and --plot"), (("--csv", "a", "--baseline", "a"), "--baseline and --csv")])
 def test_what_contradicts_itself_ends_before_a_file_is_opened(words, both, capsys):
     with pytest.raises(SystemExit) as ended:
@@ -256,6 +258,7 @@ def test_what_contradicts_itself_ends_before_a_file_is_opened(words, both, capsy
     text = capsys.readouterr().err
     assert (ended.value.code, both in text) == (2, True), text
     options("--json", "-", "--csv", "/dev/null", "--plot", "/dev/null")
+    options("--no-check", "--check-every", "0", "--place", "in", "--collective", "gather,all_reduce", "--batch", "5", "--mode", "block,stream")
 
 
 def test_help_can_be_formatted():
