@@ -54,11 +54,11 @@ def test_one_rank_has_nothing_to_measure(run_tool, tmp_path, valid_report):
 
 
 def test_one_rank_and_a_gate_is_still_one_rank(run_tool, tmp_path):
-    done = run_tool(BENCH, "--nproc", "1", *QUICK, "--sizes", "64K", "--fail-below", "1", "--plot", "p.png", "--csv", "r.csv",
+    done = run_tool(BENCH, "--nproc", "1", *QUICK, "--num-iterations", "6", "--sizes", "64K", "--fail-below", "1", "--plot", "p.png", "--csv", "r.csv",
                     "--json", "old.json")
     assert (done.rc, done.err) == (6, ""), done.out + done.err
     assert "one rank: there is nothing to measure" in done.why
-    again = run_tool(BENCH, "--nproc", "1", *QUICK, "--sizes", "64K", "--baseline", "old.json", "--json", "none", "--allow-one")
+    again = run_tool(BENCH, "--nproc", "1", *QUICK, "--num-iterations", "6", "--sizes", "64K", "--baseline", "old.json", "--json", "none", "--allow-one")
     assert (again.rc, again.err) in ((0, ""), (3, "")), again.out + again.err
     assert "1 row compared" in again.out
 
