@@ -159,7 +159,8 @@ def test_pairs_by_node(new_world, tmp_path, valid_report):
 
 @slow
 def test_baseline_gate_and_files(run_tool, tmp_path, valid_report):
-    first = run_tool(BENCH, "--nproc", "2", *QUICK, "--sizes", "8,1M", "--json", "old.json", "--csv", "rows.csv", "--plot", "p.png")
+    six = (*QUICK, "--num-iterations", "6")
+    first = run_tool(BENCH, "--nproc", "2", *six, "--sizes", "8,1M", "--json", "old.json", "--csv", "rows.csv", "--plot", "p.png")
     assert first.rc == 0, first.out + first.err
     assert "no plot in p.png: matplotlib is not installed" in first.out or (tmp_path / "p.png").read_bytes()[1:4] == b"PNG"
     assert len((tmp_path / "rows.csv").read_text().splitlines()) == 3
@@ -168,7 +169,7 @@ def test_baseline_gate_and_files(run_tool, tmp_path, valid_report):
         row["time_us"] = {key: value if key == "count" else [v / 1e4 for v in value] if key == "ci" else value / 1e4
                           for key, value in row["time_us"].items()}
     (tmp_path / "old.json").write_text(json.dumps(old))
-    second = run_tool(BENCH, "--nproc", "2", *QUICK, "--sizes", "8,1M", "--json", "new.json", "--baseline", "old.json")
+    second = run_tool(BENCH, "--nproc", "2", *six, "--sizes", "8,1M", "--json", "new.json", "--baseline", "old.json")
     assert second.rc == 3, second.out
     assert "2 rows compared, 2 slower" in second.why
     third = run_tool(BENCH, "--nproc", "2", *QUICK, "--sizes", "8,1M", "--json", "none", "--fail-below", "1000")
