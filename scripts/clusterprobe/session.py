@@ -146,13 +146,22 @@ class Session:
                 self.monitor.collapse(kind, failure.rc, failure.reason, failure.hint, trace)
             except RuntimeError as error:
                 self._store_lost(str(error))
-        if self.control is None and not self.report.prints:
-            if self.env.local_rank == 0:
-                self.report.prints = True
-            elif self._connecting and failure.rc != MISSING_RANK:
-                # What every rank has (a wrong name, a silent rank 0) is told by each node's first one.
-                say(f"rank {self.env.rank}@{self.host}: {failure.reason}", sys.stderr)
+        if self.control is None:
+            self._tell_alone(failure, trace)
         self._end(failure.rc, failure.reason, failure.hint)
+
+    def _tell_alone(self, failure: ProbeFailure, trace: Optional[List[str]]) -> None:
+        """Before the store is open nobody else can tell it: into this rank's own log.
+
+        What every rank has (wrong use, a wrong name, a silent rank 0) is told by each node's first one.
+        """
+        if self.env.local_rank == 0:
+            self.report.prints = True
+        own = self._connecting or not failure.named
+        if not self.report.prints and own and failure.rc != MISSING_RANK:
+            say(f"rank {self.env.rank}@{self.host}: {failure.reason}", sys.stderr)
+        if trace and self.report.path is None:
+            say("\n".join(trace), sys.stderr)
 
     # -- how a run ends
 

@@ -303,3 +303,36 @@ def test_a_member_slow_once_is_not_named_and_one_slow_again_is(what, new_world, 
     assert ("rank 2" in named) == (what == "load"), pairs
     assert ("rank 2" in [entry["member"].partition("@")[0] for entry in pairs["excused"]]) == (what == "passing"), pairs
     assert ("slow once and no fault of a link" in ended[0].out) == bool(pairs["excused"])
+
+
+# The tool as it is, with one rank's device failing before the ranks have met.
+BAD_DEVICE = '''
+import os, sys
+sys.path.insert(0, {scripts!r})
+from clusterprobe import session
+from clusterprobe.bench import bench_main
+from clusterprobe.exits import CANNOT_RUN, ProbeFailure
+real = session.open_device
+def open_device(kind, local):
+    if os.environ["RANK"] == "1" and os.environ["FAULT"] == "refused":
+        raise ProbeFailure(CANNOT_RUN, "device 1 is held by another process")
+    if os.environ["RANK"] == "1":
+        raise RuntimeError("CUDA error: uncorrectable ECC error encountered")
+    return real(kind, local)
+session.open_device = open_device
+sys.argv[0] = "all_reduce_bench"
+sys.exit(bench_main())
+'''
+
+
+@pytest.mark.parametrize(("what", "rc", "text"), [
+    ("refused", 6, "device 1 is held by another process"), ("broken", 1, "RuntimeError: CUDA error: uncorrectable ECC error encountered")])
+def test_a_rank_that_fails_before_all_met_says_why_in_its_own_log(what, rc, text, new_world, tmp_path):
+    path = tmp_path / "bad_device.py"
+    path.write_text(BAD_DEVICE.format(scripts=str(SCRIPTS)))
+    ended = new_world(2).start(path, *OPTIONS, "--stage-timeout", "15", each={rank: {"FAULT": what} for rank in range(2)}).finish(120)
+    assert (ended[0].rc, ended[1].rc) == (5, rc), ended
+    assert "rank 1" in ended[0].why
+    assert "never reached the store" in ended[0].why
+    assert text in ended[1].err, ended[1]
+    assert ("in open_device" in ended[1].err) == (what == "broken")  # the way to an unexpected error, as no report keeps it
