@@ -153,12 +153,13 @@ class Session:
     def _tell_alone(self, failure: ProbeFailure, trace: Optional[List[str]]) -> None:
         """Before the store is open nobody else can tell it: into this rank's own log.
 
-        What every rank has (wrong use, a wrong name, a silent rank 0) is told by each node's first one.
+        What every rank has (wrong use, a wrong name, a silent rank 0) is told by each node's first one, and
+        that rank 0 is silent by rank 1 as well: on a single node nobody else could.
         """
         if self.env.local_rank == 0:
             self.report.prints = True
         own = self._connecting or not failure.named
-        if not self.report.prints and own and failure.rc != MISSING_RANK:
+        if not self.report.prints and own and (failure.rc != MISSING_RANK or self.env.rank == 1):
             say(f"rank {self.env.rank}@{self.host}: {failure.reason}", sys.stderr)
         if trace and self.report.path is None:
             say("\n".join(trace), sys.stderr)

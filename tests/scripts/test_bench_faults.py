@@ -336,3 +336,12 @@ def test_a_rank_that_fails_before_all_met_says_why_in_its_own_log(what, rc, text
     assert "never reached the store" in ended[0].why
     assert text in ended[1].err, ended[1]
     assert ("in open_device" in ended[1].err) == (what == "broken")  # the way to an unexpected error, as no report keeps it
+
+
+def test_a_rank_0_that_never_opens_the_store_is_told_on_its_own_node(new_world):
+    """Ranks 1 and 2 of one node; its first one, which speaks for the node, is the one that is missing."""
+    each = {rank: {"LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": "3"} for rank in range(3)}
+    ended = new_world(3).start(BENCH, *OPTIONS, "--stage-timeout", "6", each=each, only=(1, 2)).finish(120)
+    assert codes(ended) == {5}, ended
+    assert "rank 0 did not open 127.0.0.1:" in ended[1].err, ended[1]
+    assert ended[2].err == ""
