@@ -12,8 +12,6 @@ silent one) reads the answers and writes the verdict; all ranks end with its cod
 from __future__ import annotations
 
 import json
-import socket
-import struct
 import threading
 import time
 from datetime import timedelta
@@ -23,6 +21,7 @@ from clusterprobe.deadline import StagePlace, main_stack
 from clusterprobe.device import load_torch
 from clusterprobe.exits import CANNOT_RUN, MISSING_RANK, ProbeFailure
 from clusterprobe.launch import RankEnv
+from clusterprobe.listener import ask_listener, foreign_listener
 from clusterprobe.preflight import raise_open_files
 from clusterprobe.rendezvous import Endpoint, port_is_taken, wait_for_listener
 
@@ -35,9 +34,6 @@ FOREIGN_LIMIT = (
 GREETING_LIMIT = 30.0  # a store without our greeting after this belongs to another job
 CONNECTIONS_PER_RANK = 3  # main thread, monitor, and the process group's
 FILES_OF_RANK_0 = 40  # torch, the report, pipes
-# What a client of torch sends first: VALIDATE and its magic number, then PING with a number to give back.
-STORE_HELLO = b"\x00" + struct.pack("<I", 0x3C85F7CE) + b"\x0d" + struct.pack("<I", 0x5AFE)
-STORE_ANSWER = struct.pack("<I", 0x5AFE)
 
 
 def encode_record(value: Any) -> str:
@@ -239,40 +235,15 @@ def _connect(dist: Any, endpoint: Endpoint, limit: float) -> Any:
             worker.join(max(0.0, end - time.monotonic()))
     if answer and not isinstance(answer[0], Exception):
         return answer[0]
-    if (listener or ask_listener(endpoint, FOREIGN_LIMIT)) != "store":
-        raise foreign_listener(endpoint)
+    listener = listener or ask_listener(endpoint, FOREIGN_LIMIT)
+    if listener != "store":
+        raise foreign_listener(endpoint, listener == "silent")
     told = str(answer[0]).strip().splitlines()[0] if answer else f"nothing within {limit:.0f} s"
     raise ProbeFailure(
         CANNOT_RUN,
         f"the store at {endpoint} answers, but torch does not get through to it: {told}",
         f"torch looks up the name of each peer: is `getent hosts {endpoint.address}` slow here or on "
         "rank 0's host? A line in /etc/hosts helps",
-    )
-
-
-def ask_listener(endpoint: Endpoint, limit: float) -> str:
-    """Who listens there: `store` of torch, `stranger`, or `silent`.
-
-    Silence is no proof: torch's server looks up the name of every peer before it serves the next, so with
-    a slow resolver and many ranks it keeps still for seconds.
-    """
-    try:
-        with socket.create_connection((endpoint.address, endpoint.port), max(0.5, limit)) as line:
-            line.settimeout(max(0.5, limit))
-            line.sendall(STORE_HELLO)
-            return "store" if line.recv(len(STORE_ANSWER)) == STORE_ANSWER else "stranger"
-    except socket.timeout:
-        return "silent"
-    except OSError:
-        return "stranger"
-
-
-def foreign_listener(endpoint: Endpoint) -> ProbeFailure:
-    return ProbeFailure(
-        CANNOT_RUN,
-        f"port {endpoint.port} on {endpoint.host} answers, but not as this run's store: "
-        "another program holds it",
-        "set MASTER_PORT to a free port",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import subprocess
 import time
 
@@ -345,3 +346,12 @@ def test_a_rank_0_that_never_opens_the_store_is_told_on_its_own_node(new_world):
     assert codes(ended) == {5}, ended
     assert "rank 0 did not open 127.0.0.1:" in ended[1].err, ended[1]
     assert ended[2].err == ""
+
+
+def test_a_store_that_says_nothing_is_not_called_another_program(new_world):
+    """A stopped rank 0 looks like this: the kernel takes the connections, nobody reads them."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        ended = new_world(2, port=silent.getsockname()[1]).start(BENCH, *OPTIONS, "--stage-timeout", "12", only=(1,)).finish(120)
+    told = ended[1].out + ended[1].err
+    assert ended[1].rc == 6, told
+    assert "says nothing: rank 0 is stopped there, or another program holds the port" in told
