@@ -125,6 +125,7 @@ class GpuTest:
         for number, work in local[: last + 1]:
             table.local(number, STAGE_NAMES[number], lambda work=work: work(self.session))
         if table.local_failure and (last < 3 or self.lost_without_address()):
+            table.local_failure.named = True  # most likely the whole node has it: its first rank tells it
             raise table.local_failure
         if last < 3:
             return (
