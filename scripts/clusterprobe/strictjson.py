@@ -64,12 +64,13 @@ def replace_file(path: str, text: str) -> None:
 def claim_file(wanted: str, text: str) -> Tuple[Optional[str], List[str]]:
     """Write the stub where wanted, else in the temporary folder. Returns (path or None, warnings)."""
     warnings: List[str] = []
-    fallback = os.path.join(
-        tempfile.gettempdir(), f"{os.path.basename(wanted) or 'report.json'}.{os.getpid()}"
-    )
+    stem = os.path.splitext(os.path.basename(wanted))[0] or "report"
+    fallback = os.path.join(tempfile.gettempdir(), f"{stem}-{os.getpid()}.json")
     for path in (wanted, fallback):
         try:
             replace_file(path, text)
+            if path == fallback:
+                warnings.append(f"the report is in {path} instead")
             return path, warnings
         except OSError as error:
             warnings.append(f"cannot write {path}: {error.strerror or error}")

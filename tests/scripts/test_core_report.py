@@ -82,9 +82,11 @@ def test_default_name_is_new_each_time(tmp_path, monkeypatch):
 def test_unwritable_folder_falls_back(tmp_path, capsys):
     report = new_report(tmp_path / "absent/r.json")
     assert Path(report.path).parent == Path(tempfile.gettempdir())
+    assert Path(report.path).name == f"r-{os.getpid()}.json"
     assert report.finish(OK, "fine") == OK
     out = capsys.readouterr().out
     assert "warning: cannot write" in out
+    assert f"warning: the report is in {report.path} instead" in out
     assert f"json={report.path}" in out
     os.unlink(report.path)
 
