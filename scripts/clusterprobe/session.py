@@ -102,6 +102,10 @@ class Session:
         """What comes next inside the stage; call it equally on all ranks, it is how a late one is found."""
         self.watchdog.step(label)
 
+    def pulse(self) -> None:
+        """Work goes on that each rank does at its own pace; slow is then told from stuck."""
+        self.watchdog.pulse()
+
     def patience(self) -> float:
         """Seconds a rank may wait for others inside a stage and still tell the story before the deadline."""
         left = min(self.watchdog.remaining(), 86400.0)

@@ -83,6 +83,29 @@ def _still_moving(answer: Dict[str, Any]) -> bool:
     return idle <= PACES * (answer["seconds"] - idle) / steps + POLL_SLACK
 
 
+def _judge_paces(census: Census, roll: Dict[int, Dict[str, Any]], where: str) -> Dict[str, Any]:
+    """Ranks that work at their own pace and wait for nobody: one that stopped is stuck by itself."""
+    stuck = [
+        rank
+        for rank, answer in sorted(roll.items())
+        if answer["steps"] >= FEWEST_STEPS and not _still_moving(answer)
+    ]
+    if not stuck:
+        return {
+            "culprits": [],
+            "hint": "raise the limit, or ask for less",
+            "reason": f"{where}: the limit passed while all {len(roll):,} ranks were at work, each at its own pace",
+        }
+    answer = roll[stuck[0]]
+    stack = answer["stack"][-1] if answer.get("stack") else "?"
+    others = ", the other ranks went on" if len(stuck) < len(roll) else ""
+    return {
+        "culprits": stuck[:64],
+        "hint": f"its stack ends in {stack}",
+        "reason": f"{where}: {census.names(stuck)} stopped working {answer['idle']:g} s before the end{others}",
+    }
+
+
 def _judge_places(
     census: Census, roll: Dict[int, Dict[str, Any]], cause: Dict[str, Any], where: str
 ) -> Dict[str, Any]:
@@ -112,6 +135,9 @@ def _judge_places(
         }
     furthest = max(answer["count"] for answer in roll.values())
     behind = sorted(rank for rank, answer in roll.items() if answer["count"] < furthest)
+    one_stage = len({answer["stage"] for answer in roll.values()}) == 1
+    if not behind and one_stage and len({answer.get("steps", 0) for answer in roll.values()}) > 1:
+        return _judge_paces(census, roll, where)
     if not behind:
         place = next(iter(roll.values()))
         step = f" ({place['step']})" if place["step"] else ""

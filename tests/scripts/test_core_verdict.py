@@ -141,6 +141,25 @@ def test_a_few_long_steps_are_slow_too(steps, idle, moving):
     assert verdict["culprits"] == []
 
 
+def own_paces(size: int, **idle: float) -> dict:
+    """Ranks in one step that work without waiting for each other."""
+    answers = paced(size, 0, **idle)
+    for rank, answer in answers.items():
+        answer.update(steps=100 + rank, count=10)
+    return answers
+
+
+def test_the_one_that_stopped_is_named_where_nobody_waits():
+    """Neither the transport nor the slower ranks are to blame."""
+    over = {**TIMEOUT, "limit": "--timeout"}
+    verdict = judge_roll_call(census(4), own_paces(4, r2=9.0), over)
+    assert "rank 2@n1 stopped working 9 s before the end, the other ranks went on" in verdict["reason"]
+    assert (verdict["rc"], verdict["culprits"]) == (5, [2])
+    few = own_paces(2, r0=9.0)
+    few[0]["steps"] = 2
+    assert "each at its own pace" in judge_roll_call(census(2), few, over)["reason"]
+
+
 def test_the_run_is_over_and_nobody_is_late():
     """The limit of the whole run may pass just after a stage began: too few steps to tell a pace."""
     over = {**TIMEOUT, "limit": "--timeout"}
