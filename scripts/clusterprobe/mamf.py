@@ -29,11 +29,13 @@ from clusterprobe.matmul_plot import matmul_plot, screen_rows
 from clusterprobe.matmul_results import (
     OTHER_RANK,
     DtypeResult,
-    best_so_far,
+    figure_rows,
+    keep_so_far,
     missing_figures,
     odd_devices,
     print_devices,
     print_result,
+    rates_text,
     slowest_sentence,
     why_skipped,
 )
@@ -116,13 +118,13 @@ def measure(session: Session, request: MatmulRequest, dtype: MatmulDtype, teleme
     """One format on all ranks; (own result, all ranks' results on rank 0)."""
     args, report = session.args, session.report
     team = MatmulTeam(session, dtype.name, args.finalists)
-    run = DtypeRun(args, request, session.device, dtype, telemetry, report, session.step)
+    run = DtypeRun(args, request, session.device, dtype, telemetry, report, session.step, session.pulse)
     with session.stage(f"{dtype.name} probe"):
         refusal = run.probe()
         ready = team.gather("ready", not refusal and not run.result.wrong)
         go = session.control.from_rank0(f"{dtype.name}/go", bool(ready and all(ready.values())), session.patience())
     finalists: List[MatmulShape] = []
-    report.before_verdict = lambda: best_so_far(report.document["results"], dtype.name)
+    report.before_verdict = lambda: keep_so_far(report, run.result, run.watched)
     if go:
         with session.stage(f"{dtype.name} {'search' if request.search else 'sweep'}",
                            max(args.stage_timeout, 6 * args.budget) if request.search else args.timeout):
@@ -133,9 +135,10 @@ def measure(session: Session, request: MatmulRequest, dtype: MatmulDtype, teleme
     elif not refusal and not run.result.wrong:
         run.result.reason = OTHER_RANK
     run.close()
-    report.before_verdict = list
     with session.stage(f"{dtype.name} results"):
-        return run.result, team.gather("result", run.result.as_json())
+        records = team.gather("result", run.result.as_json())
+    report.before_verdict = list
+    return run.result, records
 
 
 def report_dtype(session: Session, result: DtypeResult, records: Dict[int, Any]) -> None:
@@ -146,10 +149,8 @@ def report_dtype(session: Session, result: DtypeResult, records: Dict[int, Any])
         report.add("results", {"op": "matmul", "kind": "figure", "dtype": result.dtype, "tflops": None,
                                "status": status, "reason": result.wrong or result.reason})
         report.line(f"{result.dtype}: {result.wrong or result.reason}")
-    for figure in [one for one in (result.sustained, result.burst, *result.finals, *result.bursts[1:]) if one]:
-        report.add("results", {"dtype": result.dtype, **figure.as_json(), "rounds": result.rounds,
-                               "drift": result.drift, "steady": result.steady, "coverage": result.coverage,
-                               "timer": result.timer, "float32_matmul_precision": result.precision})
+    for row in figure_rows(result):
+        report.add("results", row)
     if result.finals:
         print_result(report, result)
     if session.args.plot:
@@ -184,9 +185,7 @@ def verdict(session: Session, named: bool, ends: List[Tuple[DtypeResult, Dict[in
         rate, rank, dtype = min(slow)
         return TOO_SLOW, (f"{session.control.name(rank)} sustains {rate:.4g} TFLOPS in {dtype}, below {gate:g}"
                           + (f", and {len(slow) - 1} more" if len(slow) > 1 else ""))
-    done = "; ".join(f"{result.dtype} {result.sustained.tflops:.4g} TFLOPS sustained, {result.burst.tflops:.4g} burst"
-                     for result, _ in ends if result.sustained and result.burst
-                     and result.sustained.tflops and result.burst.tflops)
+    done = "; ".join(filter(None, (rates_text(result) for result, _ in ends)))
     failed = sum(result.failed_shapes for result, _ in ends)
     lost = [text for result, records in ends for text in missing_figures(result, records, session.control.name)]
     if failed or lost or (skipped and named):

@@ -46,9 +46,10 @@ class DtypeRun:
     """The life of one format on this rank's device."""
 
     def __init__(self, args: argparse.Namespace, request: MatmulRequest, device: Device, dtype: MatmulDtype,
-                 telemetry: Telemetry, report: Report, step: Callable[[str], None]) -> None:
+                 telemetry: Telemetry, report: Report, step: Callable[[str], None],
+                 pulse: Callable[[], None] = lambda: None) -> None:
         self.args, self.request, self.device, self.dtype = args, request, device, dtype
-        self.telemetry, self.report, self.step = telemetry, report, step
+        self.telemetry, self.report, self.step, self.pulse = telemetry, report, step, pulse
         self.chance = random.Random(args.seed)
         self.peak = dense_peak(device.name, dtype.name)
         self.result = DtypeResult(dtype.name)
@@ -82,7 +83,7 @@ class DtypeRun:
     def find(self, each: Callable[[MatmulLook], None]) -> List[MatmulShape]:
         """Finalists of this device, best first; may be empty when every shape failed."""
         self.bench = DeviceBench(self.device, self.operands, self.peak, self.args.cache,
-                                 self.args.num_iterations, self.args.num_warmup_iterations)
+                                 self.args.num_iterations, self.args.num_warmup_iterations, pulse=self.pulse)
         self.result.timer = self.bench.timer
         self.result.precision = self.operands.torch.get_float32_matmul_precision()
         sides = (256, 512, 1024, 2048, 4096)
@@ -107,7 +108,7 @@ class DtypeRun:
             self.result.coverage = f"search, {self.search.measured:,} shapes of {len(grid):,} on the grid"
         else:
             self._reserve(self.request.shapes)
-            counted = self.args.num_iterations is not None
+            counted = self.args.num_iterations is not None or self.args.num_warmup_iterations is not None
             finalists = self.search.sweep(self.request.shapes, AS_ASKED if counted else SWEEP_SECONDS,
                                           self.args.passes, self.args.order == "shuffled")
             self.result.coverage = f"sweep, {len(self.request.shapes):,} shape(s)"
@@ -153,6 +154,7 @@ class DtypeRun:
         self._burst(burst_shapes or shared)
         self.step(f"{self.dtype.name} check")
         self._check()
+        self.result.complete = True
         return self.result
 
     def _first_failure(self) -> str:
@@ -175,16 +177,16 @@ class DtypeRun:
                 break
             for shape in shapes:
                 looks[shape].append(self.bench.burst(shape, rest))
-        figures = [self._figure("burst", shape, found) for shape, found in looks.items()]
-        self.result.bursts = sorted(figures, key=lambda one: -(one.tflops or 0.0))
-        self.result.burst = self.result.bursts[0]
+        self.result.bursts = [self._figure("burst", shape, found) for shape, found in looks.items()]
+        self._rank_bursts()
 
     def _figure(self, state: str, shape: MatmulShape, looks: Sequence[MatmulLook]) -> StateFigure:
         """Burst: the median of the blocks' medians, with their range. Otherwise all work over all time."""
         good = [look for look in looks if look.tflops is not None]
         if state == "burst":
             rates = [look.tflops for look in good if look.tflops is not None]
-            rate, interval = (median(rates), median_interval(rates)) if rates else (None, None)
+            rate = median(rates) if rates else None
+            interval = median_interval(rates) if len(rates) > 1 else None  # one look has no range
         else:
             rate = work_over_time(good)
             interval = looks_interval(good)
@@ -214,6 +216,12 @@ class DtypeRun:
             if check.ok:
                 continue
             self.result.wrong = self.result.wrong or f"{self.dtype.name} {shape}: {check.sentence()}"
+        self._rank_bursts()
+
+    def _rank_bursts(self) -> None:
+        """The fastest first; what lost its figure last."""
+        self.result.bursts.sort(key=lambda one: -(one.tflops or 0.0))
+        self.result.burst = self.result.bursts[0]
 
     def _forget(self, shape: MatmulShape, why: str) -> None:
         """What could not be checked is no figure."""

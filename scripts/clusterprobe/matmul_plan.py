@@ -80,9 +80,10 @@ def listed_shapes(args: argparse.Namespace) -> List[MatmulShape]:
 def read_request(args: argparse.Namespace) -> MatmulRequest:
     """Lists and ranges name a sweep of their product; --search samples it instead."""
     request = _read_request(args)
-    if request.search and args.num_iterations is not None:
-        raise ProbeFailure(USAGE, "--num-iterations counts in a sweep; a search divides its --budget",
-                           "name shapes, or leave it out")
+    for option, value in (("--num-iterations", args.num_iterations), ("--num-warmup-iterations", args.num_warmup_iterations)):
+        if request.search and value is not None:
+            raise ProbeFailure(USAGE, f"{option} counts in a sweep; a search divides its --budget",
+                               "name shapes, or leave it out")
     return request
 
 

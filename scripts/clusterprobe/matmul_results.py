@@ -71,6 +71,7 @@ class DtypeResult:
     timer: str = ""
     precision: str = ""  # torch's float32_matmul_precision: the difference between fp32 and tf32
     failed_shapes: int = 0
+    complete: bool = False  # measured and checked; before that, figures may be of a wrong product
 
     def as_json(self) -> Dict[str, Any]:
         """Small: what other ranks' figures need on rank 0."""
@@ -125,13 +126,15 @@ class WatchedBench(MatmulBench):
             yield look
 
     def refresh(self, status: str = "running") -> None:
-        """New lists each time: the report may be written by another thread meanwhile."""
+        """New lists each time: the report may be written by another thread meanwhile, and at an early end this
+        is called by another thread while looks come in."""
         self._saved = time.monotonic()
-        rows = [self._row(shape) for shape in (set(self.cool) | set(self.hot)) - set(self.failed)]
+        failed = dict(self.failed)
+        rows = [self._row(shape) for shape in dict.fromkeys([*self.cool, *self.hot]) if shape not in failed]
         rows.sort(key=lambda row: (-(row[4] or 0.0), -(row[3] or 0.0), row[:3]))
         self.entry.update(
-            rows=rows[:MOST_ROWS], measured=len(rows), failed=len(self.failed), status=status,
-            failures=[{**shape_json(shape), "reason": reason} for shape, reason in list(self.failed.items())[:100]])
+            rows=rows[:MOST_ROWS], measured=len(rows), failed=len(failed), status=status,
+            failures=[{**shape_json(shape), "reason": reason} for shape, reason in list(failed.items())[:100]])
         self._report.save()
 
     def _row(self, shape: MatmulShape) -> List[Any]:
@@ -140,9 +143,23 @@ class WatchedBench(MatmulBench):
                 round(hot.seconds, 4) if hot else 0]
 
 
-def best_so_far(results: Sequence[Dict[str, Any]], dtype: str) -> List[str]:
-    """What a run that ends early has found in one format; single looks, so no result yet."""
-    rows = next((one["rows"] for one in results if one["kind"] == "screen" and one["dtype"] == dtype), [])
+def keep_so_far(report: Report, result: DtypeResult, watched: Optional[WatchedBench]) -> List[str]:
+    """At an early end: the last looks into the report, the best of them as text. Figures only once checked."""
+    if watched is None:
+        return []
+    if result.complete:  # the other ranks' are missing
+        report.document["results"] += figure_rows(result)
+        return [f"on this rank's device: {rates_text(result)}"] if rates_text(result) else []
+    watched.refresh("partial" if watched.entry["status"] == "running" else watched.entry["status"])
+    best = max((one for one in list(result.finals) if one.tflops), key=lambda one: one.tflops or 0.0, default=None)
+    if best is not None:
+        return [f"{result.dtype} so far: best final {best.tflops:.4g} TFLOPS at {best.shape}, its product not checked; "
+                "the sustained and burst figures are missing"]
+    return best_look_lines(watched.entry["rows"], result.dtype)
+
+
+def best_look_lines(rows: Sequence[List[Any]], dtype: str) -> List[str]:
+    """The best single looks, so no result yet."""
     lines = []
     for column, state in ((4, "hot"), (3, "cool")):
         best = max((row for row in rows if row[column]), key=lambda row: row[column], default=None)
@@ -151,6 +168,24 @@ def best_so_far(results: Sequence[Dict[str, Any]], dtype: str) -> List[str]:
             lines.append(f"{dtype} so far: best {state} look {best[column]:g} TFLOPS at {shape}, of "
                          f"{sum(bool(row[column]) for row in rows):,} shapes; the finals are missing")
     return lines
+
+
+def figure_rows(result: DtypeResult) -> List[Dict[str, Any]]:
+    """Entries for the report: the two results, then what they were chosen from."""
+    figures = [one for one in (result.sustained, result.burst, *result.finals, *result.bursts[1:]) if one]
+    return [{"dtype": result.dtype, **figure.as_json(), "rounds": result.rounds, "drift": result.drift,
+             "steady": result.steady, "coverage": result.coverage, "timer": result.timer,
+             "float32_matmul_precision": result.precision} for figure in figures]
+
+
+def rates_text(result: DtypeResult) -> str:
+    """`bf16 698.9 TFLOPS sustained, 845.7 burst`; empty without a sustained figure."""
+    sustained, burst = result.sustained, result.burst
+    if sustained is None or not sustained.tflops or sustained.wrong:
+        return ""
+    found = burst is not None and burst.tflops and not burst.wrong
+    return (f"{result.dtype} {sustained.tflops:.4g} TFLOPS sustained, "
+            + (f"{burst.tflops:.4g} burst" if burst and found else "no burst figure"))
 
 
 def four(value: Optional[float]) -> Optional[float]:
@@ -182,7 +217,7 @@ def print_result(report: Report, result: DtypeResult) -> None:
     for figure in result.finals + result.bursts:
         report.row(figure_cells(figure))
     drift = "unknown" if result.drift is None else f"{100 * result.drift:+.2f}%"
-    if result.burst and result.burst.coverage is not None and result.burst.coverage < 0.95:
+    if result.burst and result.burst.ci and result.burst.coverage is not None and result.burst.coverage < 0.95:
         report.line(f"a burst's interval is the range of its looks: {result.burst.coverage:.0%}, not 95%")
     report.line(f"finals: {result.rounds} interleaved rounds, drift {drift}"
                 + ("" if result.steady is not False else " (not steady: let the device run longer, --budget)"))

@@ -14,6 +14,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tupl
 from clusterprobe.device import Device, device_module, load_torch
 from clusterprobe.exits import UNEXPECTED, ProbeFailure
 from clusterprobe.matmul_data import MatmulOperands, OperandsTooLarge
+from clusterprobe.matmul_plan import SWEEP_SECONDS
 from clusterprobe.matmul_samples import MatmulLook, judge_block
 from clusterprobe.matmul_search import AS_ASKED, COUNTED, LookJob, MatmulBench
 from clusterprobe.matmul_shapes import MatmulShape
@@ -49,12 +50,13 @@ class DeviceBench(MatmulBench):
 
     def __init__(self, device: Device, operands: MatmulOperands, peak: Optional[float] = None,
                  cache: str = "rotate", iterations: Optional[int] = None, warmups: Optional[int] = None,
-                 clock: Callable[[], float] = time.perf_counter) -> None:
+                 clock: Callable[[], float] = time.perf_counter, pulse: Callable[[], None] = lambda: None) -> None:
         self.torch = load_torch()
         self.device, self.operands, self.peak = device, operands, peak
         self.module = device_module(device.kind)
         self.iterations, self.warmups = iterations, warmups
         self._clock = clock
+        self._pulse = pulse  # says for each block that this rank is at work
         self._per_rep: Dict[MatmulShape, float] = {}
         self._rate = FIRST_GUESS
         self._event = getattr(self.module, "Event", None) if device.kind != "cpu" else None
@@ -125,11 +127,12 @@ class DeviceBench(MatmulBench):
             drop, reps = 1, FEWEST_REPS
         elif seconds == AS_ASKED:
             drop = self.warmups if self.warmups is not None else 1
-            reps = self.iterations or FEWEST_REPS
+            reps = self.iterations or max(FEWEST_REPS, min(MOST_REPS, round(SWEEP_SECONDS / each)))
         return self._guarded(shape, lambda: self._queue(shape, drop, reps))
 
     def _guarded(self, shape: MatmulShape, action: Callable[[], QueuedBlock]) -> Any:
         """A shape that can't be measured is a row with a reason; a dead device ends the run."""
+        self._pulse()
         try:
             return action()
         except OperandsTooLarge as error:

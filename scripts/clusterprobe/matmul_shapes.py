@@ -99,7 +99,7 @@ def axis_range(start: int, stop: int, step: int) -> Tuple[int, ...]:
 def read_shapes(path: str) -> List[MatmulShape]:
     """A shape a line, as MxNxK or with commas or spaces, `#` before remarks; ValueError names the line."""
     found: List[MatmulShape] = []
-    with open(path, encoding="utf-8") as file:
+    with open(path, encoding="utf-8-sig") as file:  # spreadsheets begin theirs with a byte-order mark
         for number, line in enumerate(file, 1):
             words = line.partition("#")[0].replace(",", " ").lower().replace("x", " ").split()
             try:

@@ -14,11 +14,15 @@ from clusterprobe.mamf import verdict
 from clusterprobe.matmul_results import (
     DtypeResult,
     StateFigure,
+    WatchedBench,
     figure_sentence,
+    keep_so_far,
     odd_devices,
     print_devices,
     slowest_sentence,
 )
+from clusterprobe.matmul_samples import MatmulLook, ShapeScore
+from clusterprobe.matmul_search import MatmulBench
 from clusterprobe.matmul_shapes import MatmulShape
 from clusterprobe.matmul_team import merge_lists
 from clusterprobe.report import Report
@@ -74,6 +78,9 @@ def test_thousands_of_devices(capsys):
     text = capsys.readouterr().out
     assert len(text.splitlines()) < 25
     assert text.splitlines()[1].startswith("rank 12345@node1543")
+
+
+SHAPE = MatmulShape(1, 2, 3)
 
 
 class FakeControl:
@@ -137,3 +144,40 @@ def test_recorded_reports_keep_the_schema():
     for name, report in json.loads((FIXTURES / "mamf_h200_reports.json").read_text()).items():
         jsonschema.validate(report, schema)
         assert report["rc"] == (4 if name == "fp8_tf32" else 0)
+
+
+def watched(status: str = "running") -> WatchedBench:
+    found = WatchedBench(MatmulBench(), Report("mamf-finder", [], {}, "none"), "bf16", lambda look: None)
+    found.cool[SHAPE] = ShapeScore(SHAPE, False, [MatmulLook(SHAPE, 650.0)])
+    found.entry["status"] = status
+    return found
+
+
+def test_an_early_end_in_the_search_keeps_the_last_looks():
+    """The report's entry is up to a second old, and nothing in it is a result."""
+    found, report = watched(), Report("mamf-finder", [], {}, "none")
+    assert keep_so_far(report, DtypeResult("bf16"), found) == [
+        "bf16 so far: best cool look 650 TFLOPS at 1x2x3, of 1 shapes; the finals are missing"]
+    assert (found.entry["status"], found.entry["measured"]) == ("partial", 1)
+    assert keep_so_far(report, DtypeResult("bf16"), None) == []
+
+
+def test_an_early_end_in_the_finals_tells_the_best_of_them():
+    report = Report("mamf-finder", [], {}, "none")
+    lines = keep_so_far(report, DtypeResult("bf16", finals=[figure(690.0), figure(700.0)]), watched("ok"))
+    assert len(lines) == 1
+    assert "best final 700 TFLOPS at 1x2x3, its product not checked" in lines[0]
+    assert report.document["results"] == []
+
+
+def test_an_early_end_while_others_are_waited_for_keeps_the_own_figures():
+    report = Report("mamf-finder", [], {}, "none")
+    result, _ = ended(complete=True)
+    assert keep_so_far(report, result, watched("ok")) == ["on this rank's device: bf16 700 TFLOPS sustained, 800 burst"]
+    assert [one["tflops"] for one in report.document["results"]] == [700.0, 800.0]
+
+
+def test_a_lost_burst_does_not_silence_the_sustained_figure():
+    result, found = ended()
+    result.burst.tflops = None
+    assert verdict(FakeSession(), True, [(result, found)]) == (0, "bf16 700 TFLOPS sustained, no burst figure")

@@ -218,7 +218,8 @@ def test_help_version_plan_and_usage_need_no_torch():
 
 def test_option_names_of_the_newer_public_finder(run_tool, tmp_path, valid_report):
     """--search auto and grid, --shapes_file, --telemetry off."""
-    (tmp_path / "shapes.txt").write_text("# M,N,K\n64,64,128\n64x64x192  # remark\n\n64 64 128\n")
+    lines = ("\ufeff64,64,128", "# M,N,K", "64x64x192  # remark", "", "64 64 128")  # a byte-order mark, as from a spreadsheet
+    (tmp_path / "shapes.txt").write_bytes("\r\n".join(lines).encode())
     ended = run_tool(TOOL, *SMALL, "--search", "auto", "--shapes_file", "shapes.txt", "--telemetry", "off", "--dtype", "float32")
     assert (ended.rc, ended.err) == (0, "")
     assert screen(valid_report(tmp_path / "out.json"))["measured"] == 2
@@ -234,6 +235,7 @@ def test_option_names_of_the_newer_public_finder(run_tool, tmp_path, valid_repor
     (("--shape", "64x64x64", "--search"), "stand alone"),
     (("--search", "grid"), "none are given"),
     (("--num-iterations", "5"), "a search divides its --budget"),
+    (("--num-warmup-iterations", "5"), "a search divides its --budget"),
     (("--shapes-file", "absent.txt"), "cannot read absent.txt"),
     (("--shapes-file", "bad.txt"), "bad.txt:2: "),
     (("--shapes-file", "empty.txt"), "holds no shape"),
@@ -276,9 +278,38 @@ def test_an_early_end_tells_the_best_so_far(new_world, tmp_path, stop, rc):
     assert lines[-3].startswith("fp32 so far: best ")
     assert "the finals are missing" in lines[-3]
     best = float(lines[-3].split(" look ")[1].split()[0])
-    rows = screen(load_report(tmp_path / "out.json"))["rows"]
+    found = screen(load_report(tmp_path / "out.json"))
+    assert found["status"] == "partial"
+    rows = found["rows"]
     column = 4 if "best hot" in lines[-3] else 3
     assert best == max(row[column] or 0 for row in rows)
+
+
+def test_one_look_has_no_range(run_tool, tmp_path):
+    ended = run_tool(TOOL, *SMALL[:4], "--budget", "1ms", "--shape", "64x64x64", "--dtype", "fp32")
+    assert ended.rc == 0
+    burst = figures(load_report(tmp_path / "out.json"), "burst")[0]
+    assert burst["tflops"] > 0
+    assert (burst["ci"], burst["ci_coverage"]) == (None, None)
+    assert "the range of its looks" not in ended.out
+
+
+def test_dropped_repetitions_can_be_asked_for_alone(run_tool, faulty):
+    """The counted ones stay as many as take 30 ms, so only dropped ones reach this call."""
+    path = faulty("if calls == 100000: print('reached', flush=True)", "right(self, a, b, c)")
+    ended = run_tool(path, *SMALL[:2], "--json", "none", "--budget", "1ms", "--shape", "8x8x8", "--dtype", "fp32",
+                     "--num-warmup-iterations", "100000")
+    assert ended.rc == 0
+    assert "reached" in ended.out
+
+
+def test_a_short_limit_accuses_neither_a_rank_nor_the_transport(new_world):
+    """Each rank sweeps at its own pace; nobody waits for anybody."""
+    world = new_world(2).start(TOOL, *SMALL[:2], "--json", "none", "--shape", "64x64x64", "--passes", "200000", "--dtype", "fp32",
+                               "--num-iterations", "200", "--timeout", "15s")
+    ended = world.finish(60)
+    assert [one.rc for one in ended.values()] == [5, 5]
+    assert "all 2 ranks were still moving" in ended[0].why
 
 
 def test_a_search_passes_over_what_does_not_fit(run_tool, faulty):
