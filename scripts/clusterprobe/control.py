@@ -17,8 +17,9 @@ from clusterprobe.census import (
 )
 from clusterprobe.device import load_torch
 from clusterprobe.exits import CANNOT_RUN, MISSING_RANK, ProbeFailure
+from clusterprobe.interfaces import list_interfaces
 from clusterprobe.launch import RankEnv
-from clusterprobe.rendezvous import Endpoint, choose_endpoint, owns_address, resolve_host
+from clusterprobe.rendezvous import Endpoint, choose_endpoint, is_loopback, owns_address
 from clusterprobe.store import (
     POLL,
     StoreClient,
@@ -54,9 +55,11 @@ class Control:
             shared.put("hello", {"world": 1})
             self.client, self.monitor_client = shared, shared
         else:
+            end = time.monotonic() + limit
             self.server, (self.client, self.monitor_client) = open_stores(
                 env, endpoint, limit, prefix
             )
+            limit = max(0.5, end - time.monotonic())
         expect_greeting(
             self.client, env, endpoint or Endpoint("local", 0, "local", "one rank"), limit
         )
@@ -130,6 +133,7 @@ class Control:
             raise ProbeFailure(
                 MISSING_RANK,
                 f"{name}: {self.name_all(absent)} did not report within {limit:.0f} s",
+                "look there for the process (state T is stopped), the kernel log and OOM kills",
                 named=True,
             )
         return records
@@ -183,23 +187,16 @@ def open_control(env: RankEnv, init: Optional[str], limit: float) -> Control:
         return Control(env, None, limit)
     endpoint = choose_endpoint(env, init)
     if env.rank == 0 and not env.agent_store and not owns_address(endpoint.address):
-        own = ", ".join(
-            sorted(set(resolve_host_quietly(os.uname().nodename if hasattr(os, "uname") else "")))
-        )
+        listed = (one for owned in list_interfaces().values() for one in owned)
+        own = ", ".join(sorted({one for one in listed if not is_loopback(one)}))
+        given = "" if endpoint.host == endpoint.address else f" ({endpoint.address})"
         raise ProbeFailure(
             CANNOT_RUN,
-            f"rank 0 runs on a host that does not own {endpoint.host} "
-            f"({endpoint.address}); it owns {own or 'other addresses'}",
+            f"rank 0 runs on a host that does not own {endpoint.host}{given}; "
+            f"it owns {own or 'loopback alone'}",
             "set MASTER_ADDR to the host of rank 0",
         )
     return Control(env, endpoint, limit)
-
-
-def resolve_host_quietly(host: str) -> List[str]:
-    try:
-        return resolve_host(host, 2.0) if host else []
-    except ProbeFailure:
-        return []
 
 
 def bounded(action: Callable[[], Any], limit: float) -> bool:

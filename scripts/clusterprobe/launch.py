@@ -18,7 +18,7 @@ from clusterprobe.nodelist import expand_nodelist, expand_task_counts
 DERIVED_PORT_BASE = 20000  # below the kernel's ephemeral range (32768 and up), above the services
 DERIVED_PORT_SPAN = 10000
 MOST_RANKS = 1 << 20  # beyond it a variable is wrong, and lists by rank would fill the memory
-SPAWNED = "CLUSTERPROBE_SPAWNED"  # set for local ranks that the tool started itself
+SPAWNED = "CLUSTERPROBE_SPAWNED"  # the parent's pipe, set for local ranks that the tool started
 
 
 @dataclass(frozen=True)

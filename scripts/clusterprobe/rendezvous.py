@@ -200,3 +200,14 @@ def port_is_taken(endpoint: Endpoint) -> Optional[str]:
             return None
         except OSError as error:
             return error.strerror or str(error)
+
+
+def port_swallows(endpoint: Endpoint, limit: float = 3.0) -> bool:
+    """Whether this host drops what it sends to its own port: a closed one refuses at once."""
+    try:
+        socket.create_connection((endpoint.address, endpoint.port), timeout=limit).close()
+    except socket.timeout:
+        return True
+    except OSError:
+        pass  # refused: closed, as it should be
+    return False

@@ -34,7 +34,7 @@ from clusterprobe.launch import RankEnv, detect_launch
 from clusterprobe.options import ProbeParser
 from clusterprobe.preflight import raise_open_files
 from clusterprobe.report import Report, exit_code
-from clusterprobe.spawn import spawn_ranks
+from clusterprobe.spawn import spawn_ranks, tell_parent
 from clusterprobe.store import POLL
 from clusterprobe.streams import say, settle_streams
 from clusterprobe.topology import node_identity
@@ -225,6 +225,8 @@ class Session:
             if self.device is not None and self.group_open and rc == OK:
                 bounded(self._close_group, LAST_WORDS)
             final = self.report.finish(rc, reason, hint)
+            if self.report.prints:
+                tell_parent(os.environ)
             if linger and self.control is not None and self.env.world_size > 1:
                 bounded(lambda: self._linger(self.report.prints), self._last_words())
             leave(exit_code(final, self.args.exit_zero))
@@ -294,6 +296,8 @@ class Session:
             f"at {endpoint} (rank 0) does not answer: stopped, dead, or cut off",
             "look at rank 0's process and host",
         )
+        if self.report.prints:
+            tell_parent(os.environ)
         sys.stdout.flush()
         dump_stack(f"rank {self.env.rank}@{self.host}")
 

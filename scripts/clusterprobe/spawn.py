@@ -13,10 +13,11 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
-from typing import List, Sequence
+from typing import List, Mapping, Sequence
 
 from clusterprobe.exits import (
     CANNOT_RUN,
+    EXIT_STATUS,
     MISSING_RANK,
     ProbeFailure,
     worst_exit,
@@ -25,6 +26,7 @@ from clusterprobe.launch import SPAWNED, RankEnv
 from clusterprobe.streams import say
 from clusterprobe.units import rank_ranges
 
+POSIX = os.name == "posix"
 SETTLE = 30.0  # seconds that the other ranks have once the verdict is told
 
 
@@ -42,7 +44,7 @@ def own_command(words: Sequence[str]) -> List[str]:
     return [sys.executable, sys.argv[0], *words]
 
 
-def child_environment(env: RankEnv, local: int, count: int, port: int) -> dict:
+def child_environment(env: RankEnv, local: int, count: int, port: int, mouth: int) -> dict:
     values = dict(os.environ)
     several = env.world_size > 1  # a pod of several: the variables give the master
     values.update(
@@ -53,16 +55,27 @@ def child_environment(env: RankEnv, local: int, count: int, port: int) -> dict:
         MASTER_ADDR=(env.master_addr or "127.0.0.1") if several else "127.0.0.1",
         MASTER_PORT=str(env.master_port or 29500) if several else str(port),
     )
-    values[SPAWNED] = "1"
+    values[SPAWNED] = str(mouth)
     return values
 
 
-def start_ranks(command: List[str], environments: List[dict]) -> List[subprocess.Popen]:
-    """All of them or none."""
+def tell_parent(environ: Mapping[str, str]) -> None:
+    """This local rank printed the verdict, so that its parent need not."""
+    if environ.get(SPAWNED, "").isdigit():
+        try:
+            os.write(int(environ[SPAWNED]), b"t")
+        except OSError:
+            pass  # the parent is gone, nobody asks
+
+
+def start_ranks(
+    command: List[str], environments: List[dict], kept: Sequence[int] = ()
+) -> List[subprocess.Popen]:
+    """All of them or none; they keep the open files `kept`."""
     children: List[subprocess.Popen] = []
     for environment in environments:
         try:
-            children.append(subprocess.Popen(command, env=environment))
+            children.append(subprocess.Popen(command, env=environment, pass_fds=kept))
         except OSError as error:
             for child in children:
                 child.kill()
@@ -81,8 +94,9 @@ def spawn_ranks(
     """Run the ranks to their end and return their common exit code. Signals go on to all of them."""
     port = free_port()
     whole = replace(env, world_size=max(env.world_size, 1))
-    environments = [child_environment(whole, local, count, port) for local in range(count)]
-    children = start_ranks(own_command(words), environments)
+    ear, mouth = os.pipe()
+    environments = [child_environment(whole, local, count, port, mouth) for local in range(count)]
+    children = start_ranks(own_command(words), environments, (mouth,) if POSIX else ())
 
     def forward(signum: int, frame: object) -> None:
         for child in children:
@@ -95,10 +109,22 @@ def spawn_ranks(
     killed = await_ranks(children, limit + SETTLE, stage_limit + SETTLE)
     codes = [child.returncode for child in children]
     natural = [code for local, code in enumerate(codes) if code >= 0 and local not in killed]
-    if natural:  # one of them has told the verdict
+    if natural and (len(natural) == count or heard(ear)):
         return worst_exit(natural)
-    tell_unnatural_end(env.rank, codes, killed, tool)
-    return MISSING_RANK
+    rc = worst_exit([*natural, MISSING_RANK])
+    tell_unnatural_end(env.rank, codes, killed, tool, rc)
+    return rc
+
+
+def heard(ear: int) -> bool:
+    """Whether a rank told the verdict; the ranks that would may be the ones that were killed."""
+    if not POSIX:
+        return True  # no way to know: other systems pass no open files on
+    os.set_blocking(ear, False)
+    try:
+        return bool(os.read(ear, 1))
+    except BlockingIOError:
+        return False
 
 
 def await_ranks(children: List[subprocess.Popen], limit: float, alone_limit: float) -> List[int]:
@@ -126,7 +152,9 @@ def await_ranks(children: List[subprocess.Popen], limit: float, alone_limit: flo
     return []
 
 
-def tell_unnatural_end(first: int, codes: List[int], killed: List[int], tool: str) -> None:
+def tell_unnatural_end(
+    first: int, codes: List[int], killed: List[int], tool: str, rc: int
+) -> None:
     """The last lines in place of ranks that could not print theirs."""
     shot = [local for local, code in enumerate(codes) if code < 0 and local not in killed]
     parts = []
@@ -135,9 +163,7 @@ def tell_unnatural_end(first: int, codes: List[int], killed: List[int], tool: st
         more = f" and {len(shot) - 8} more" if len(shot) > 8 else ""
         parts.append(f"killed from outside: rank {named}{more}")
     if killed:
-        parts.append(
-            "still there after every limit, and killed: "
-            f"ranks {rank_ranges(first + local for local in killed)}"
-        )
+        why = "ended with it, still waiting" if shot else "still there after every limit, and killed"
+        parts.append(f"{why}: ranks {rank_ranges(first + local for local in killed)}")
     text = f"why: {'; '.join(parts)}\nnext: look at the kernel log for OOM kills, and for processes in state T or D"
-    say(f"{text}\nRESULT status=fail rc={MISSING_RANK} tool={tool} json=none", sys.stdout)
+    say(f"{text}\nRESULT status={EXIT_STATUS[rc]} rc={rc} tool={tool} json=none", sys.stdout)

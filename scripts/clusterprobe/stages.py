@@ -62,8 +62,8 @@ class StageTable:
         limit: Optional[float] = None,
     ) -> None:
         """A stage of all ranks: gather the outcomes, print, and end together when one failed."""
-        start = time.monotonic()
-        with self.session.stage(f"[{number}] {name}", limit):
+        start, label = time.monotonic(), f"[{number}] {name}"
+        with self.session.stage(label, limit):
             try:
                 outcome = work()
             except ProbeFailure as failure:
@@ -75,10 +75,10 @@ class StageTable:
                 outcome = Outcome(failure.reason, None, failure.rc, failure.reason, failure.hint)
             self.session.step("report")
             control, patience = self.session.control, self.session.patience()
-            records = control.gather_all(f"stage/{number}", outcome.record(), patience)
+            records = control.gather_all(label, outcome.record(), patience)
             if records is not None:
                 self._judge(number, name, time.monotonic() - start, outcome, records, judge)
-            control.from_rank0(f"stage/{number}", True, patience)
+            control.from_rank0(label, True, patience)
 
     def _judge(
         self,

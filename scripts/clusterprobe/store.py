@@ -23,7 +23,7 @@ from clusterprobe.exits import CANNOT_RUN, MISSING_RANK, ProbeFailure
 from clusterprobe.launch import RankEnv
 from clusterprobe.listener import ask_listener, foreign_listener
 from clusterprobe.preflight import raise_open_files
-from clusterprobe.rendezvous import Endpoint, port_is_taken, wait_for_listener
+from clusterprobe.rendezvous import Endpoint, port_is_taken, port_swallows, wait_for_listener
 
 SHARD = 256  # keys a request; keeps one answer below a megabyte
 POLL = 0.05
@@ -164,7 +164,7 @@ def open_stores(
     load_torch()
     import torch.distributed as dist
 
-    server = None
+    server, end = None, time.monotonic() + limit
     if env.rank == 0 and not env.agent_store:
         taken = port_is_taken(endpoint)
         if taken:
@@ -174,6 +174,12 @@ def open_stores(
                 "set MASTER_PORT to a free port; `ss -ltnp` shows who holds this one",
             )
         refuse_few_files(env.world_size)
+        if port_swallows(endpoint):
+            raise ProbeFailure(
+                CANNOT_RUN,
+                f"rank 0's own host drops what is sent to {endpoint}, no store can open there",
+                f"let port {endpoint.port} in: look at `nft list ruleset` or `iptables -S INPUT`",
+            )
         server = dist.TCPStore(
             endpoint.address,
             endpoint.port,
@@ -186,7 +192,10 @@ def open_stores(
         StoreClient(server, prefix).put("hello", {"world": env.world_size})
     else:
         wait_for_listener(endpoint, limit, "the launcher's agent" if env.agent_store else "rank 0")
-    stores = [server or _connect(dist, endpoint, limit), _connect(dist, endpoint, limit)]
+    stores = [
+        server or _connect(dist, endpoint, limit, end),
+        _connect(dist, endpoint, limit, end),
+    ]
     clients = [StoreClient(store, prefix) for store in stores]
     if env.rank == 0 and env.agent_store:
         clients[0].put("hello", {"world": env.world_size})
@@ -205,8 +214,8 @@ def refuse_few_files(world: int) -> None:
         )
 
 
-def _connect(dist: Any, endpoint: Endpoint, limit: float) -> Any:
-    """A client; the far end may accept and never speak, so the attempt runs under a limit of its own."""
+def _connect(dist: Any, endpoint: Endpoint, limit: float, end: float) -> Any:
+    """A client with torch's `limit`; the far end may accept and never speak, so it is given up at `end`."""
     answer: List[Any] = []
 
     def attempt() -> None:
@@ -224,10 +233,10 @@ def _connect(dist: Any, endpoint: Endpoint, limit: float) -> Any:
         except (RuntimeError, ValueError) as error:
             answer.append(error)
 
-    end = time.monotonic() + limit
+    start = time.monotonic()
     worker = threading.Thread(target=attempt, name="store-connect", daemon=True)
     worker.start()
-    worker.join(min(limit, FOREIGN_LIMIT))
+    worker.join(max(0.5, min(end - start, FOREIGN_LIMIT)))
     listener = ""
     if not answer:
         listener = ask_listener(endpoint, end - time.monotonic())
@@ -238,7 +247,8 @@ def _connect(dist: Any, endpoint: Endpoint, limit: float) -> Any:
     listener = listener or ask_listener(endpoint, FOREIGN_LIMIT)
     if listener != "store":
         raise foreign_listener(endpoint, listener == "silent")
-    told = str(answer[0]).strip().splitlines()[0] if answer else f"nothing within {limit:.0f} s"
+    waited = f"nothing within {time.monotonic() - start:.0f} s"
+    told = str(answer[0]).strip().splitlines()[0] if answer else waited
     raise ProbeFailure(
         CANNOT_RUN,
         f"the store at {endpoint} answers, but torch does not get through to it: {told}",

@@ -17,6 +17,7 @@ from clusterprobe.rendezvous import (
     owns_address,
     parse_endpoint,
     port_is_taken,
+    port_swallows,
     resolve_host,
     source_address,
     wait_for_listener,
@@ -174,3 +175,20 @@ def test_usable_interfaces():
 
 def test_this_machine_has_loopback():
     assert "127.0.0.1" in list_interfaces().get("lo", [])
+
+
+def test_a_port_that_swallows_is_told_from_a_closed_one():
+    """A queue that is full drops what comes, as a firewall does; a closed port refuses."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        port = server.getsockname()[1]
+        place = Endpoint("127.0.0.1", port, "127.0.0.1", "test")
+        assert not port_swallows(place, 1.0)
+        server.listen(0)
+        waiting = [socket.socket() for _ in range(4)]
+        for line in waiting:
+            line.setblocking(False)
+            line.connect_ex(("127.0.0.1", port))
+        assert port_swallows(place, 1.0)
+        for line in waiting:
+            line.close()

@@ -105,6 +105,7 @@ def test_rank_0_never_started(new_world):
     assert codes(ended) == {5}, ended
     texts = ended[1].out + ended[2].out + ended[1].err + ended[2].err
     assert "Traceback" not in texts
+    assert texts.count("rank 0 did not open 127.0.0.1") == 1  # also without a first local rank
 
 
 @pytest.mark.parametrize(
@@ -237,6 +238,18 @@ def test_a_slow_store_is_not_taken_for_a_stranger(new_world):
         options = (*OPTIONS, "--stop-after", "4", "--stage-timeout", "60")
         ended = world.start(GPU_TEST, *options, each=each).finish()
     assert codes(ended) == {0}, ended
+
+
+def test_slow_connections_count_together(new_world):
+    """Two slow connections, each within the limit, end with their own reason inside one stage."""
+    with socket.create_server(("127.0.0.1", 0)) as relay:
+        world = new_world(2)
+        each = {1: {"MASTER_PORT": str(relay.getsockname()[1]), "LOCAL_RANK": "0"}}
+        threading.Thread(target=relay_late, args=(relay, world.port, 14.0), daemon=True).start()
+        ended = world.start(GPU_TEST, *OPTIONS, "--stage-timeout", "20", each=each).finish()
+    assert ended[0].rc == 5, ended
+    assert ended[1].rc == 6, ended
+    assert "takes connections and says nothing" in ended[1].why
 
 
 def relay_late(server: socket.socket, port: int, delay: float) -> None:
@@ -410,3 +423,74 @@ def test_signal_to_the_parent_of_local_ranks(torch_python, tmp_path, sabotaged):
     assert len(children) == 3
     assert not any(Path(f"/proc/{pid}").exists() for pid in children)
     assert (tmp_path / "out").read_text().count("RESULT status=interrupted rc=143") == 1
+
+
+@pytest.mark.parametrize("victims", [(0, 1), (0,), (2,)])
+def test_one_verdict_whoever_of_the_local_ranks_is_killed(victims, torch_python, tmp_path, sabotaged):
+    """The ranks that would tell it may be the dead ones; then their parent does."""
+    env = clean_environment(AT_CALL="1", BAD_RANK="3", FAULT="late")
+    with (tmp_path / "out").open("w") as out, (tmp_path / "err").open("w") as err:
+        parent = subprocess.Popen(
+            [torch_python, str(sabotaged), "--nproc", "4", *OPTIONS, "--stage-timeout", "20"],
+            env=env,
+            cwd=tmp_path,
+            stdout=out,
+            stderr=err,
+            stdin=subprocess.DEVNULL,
+        )
+    end = time.monotonic() + 90
+    while "[4] consistency" not in (tmp_path / "out").read_text():
+        assert parent.poll() is None
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    pids = Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split()
+    by_rank = {}
+    for pid in pids:
+        words = Path(f"/proc/{pid}/environ").read_text().split("\0")
+        by_rank[next(int(word[5:]) for word in words if word.startswith("RANK="))] = int(pid)
+    for rank in victims:
+        os.kill(by_rank[rank], signal.SIGKILL)
+    assert parent.wait(60) == 5
+    text = (tmp_path / "out").read_text()
+    assert text.count("RESULT status=fail rc=5") == 1, text
+    assert text.count("why: ") == 1
+    assert "Traceback" not in text + (tmp_path / "err").read_text()
+
+
+def test_loopback_master_of_two_hosts(new_world):
+    """Each of two hosts takes 127.0.0.1 for rank 0's: both say so at once, none waits for the other."""
+    world = new_world(2)
+    ended = world.start(GPU_TEST, *OPTIONS, "--stage-timeout", "60", local_size=1).finish(60)
+    assert codes(ended) == {6}, ended
+    for end in ended.values():
+        assert "127.0.0.1 is loopback" in end.why
+        assert "set MASTER_ADDR to an address of rank 0 that other nodes reach" in end.out
+        assert end.err == ""
+
+
+def test_rank_0_on_another_host_than_the_address(new_world):
+    """192.0.2.1 is nobody's: rank 0 does not own it, and where nothing routes to it that comes first."""
+    world = new_world(2, address="192.0.2.1")
+    ended = world.start(GPU_TEST, *OPTIONS, "--stage-timeout", "60", local_size=1, only=(0,)).finish(60)
+    assert ended[0].rc == 6, ended
+    assert "does not own 192.0.2.1; it owns" in ended[0].why or "no route" in ended[0].why
+    assert ended[0].err == ""
+
+
+def test_a_host_with_loopback_alone(torch_python, tmp_path):
+    env = clean_environment(
+        RANK="0", WORLD_SIZE="2", LOCAL_RANK="0", LOCAL_WORLD_SIZE="1", MASTER_ADDR="10.7.0.1"
+    )
+    done = subprocess.run(
+        ["unshare", "--net", torch_python, str(GPU_TEST), "--device", "cpu", "--json", "none"],
+        env={**env, "MASTER_PORT": str(free_port())},
+        cwd=tmp_path,
+        text=True,
+        capture_output=True,
+        timeout=90,
+    )
+    if "unshare:" in done.stderr:
+        pytest.skip(f"no network namespace here: {done.stderr.strip()}")
+    assert done.returncode == 6, done
+    assert "why: no interface of this host has an address but loopback" in done.stdout
+    assert done.stderr == ""
