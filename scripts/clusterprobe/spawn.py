@@ -36,6 +36,11 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def usable_cores() -> int:
+    known = getattr(os, "sched_getaffinity", None)
+    return len(known(0)) if known else os.cpu_count() or 1
+
+
 def own_command(words: Sequence[str]) -> List[str]:
     """This process's command line once more: script, module or archive, whichever it was."""
     original = list(getattr(sys, "orig_argv", []))
@@ -55,6 +60,8 @@ def child_environment(env: RankEnv, local: int, count: int, port: int, mouth: in
         MASTER_ADDR=(env.master_addr or "127.0.0.1") if several else "127.0.0.1",
         MASTER_PORT=str(env.master_port or 29500) if several else str(port),
     )
+    # Else each rank starts a thread for every core, and they wait for each other inside every product.
+    values.setdefault("OMP_NUM_THREADS", str(max(1, usable_cores() // count)))
     values[SPAWNED] = str(mouth)
     return values
 
