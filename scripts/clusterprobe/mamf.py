@@ -228,7 +228,7 @@ def mamf_body(session: Session) -> Tuple[int, str]:
 
 
 def read_mamf(args: argparse.Namespace) -> Tuple[MatmulRequest, List[MatmulDtype]]:
-    """Usage errors before torch is imported."""
+    """Usage errors before torch is imported and before a report is opened: --force must not replace a good one."""
     request, dtypes = read_request(args), parse_dtypes(args.dtype)
     if args.fail_below is not None and len(dtypes) > 1:
         raise ProbeFailure(USAGE, "--fail-below compares one dtype", "give one --dtype")
@@ -244,4 +244,4 @@ def mamf_plan(args: argparse.Namespace, env: RankEnv) -> List[str]:
 
 
 def mamf_main(argv: Optional[List[str]] = None) -> int:
-    return run_probe(mamf_parser(), mamf_body, argv, mamf_plan)
+    return run_probe(mamf_parser(), mamf_body, argv, mamf_plan, check=read_mamf)

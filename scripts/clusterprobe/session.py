@@ -362,13 +362,19 @@ def run_probe(
     body: Body,
     argv: Optional[Sequence[str]] = None,
     plan: Optional[Plan] = None,
+    check: Optional[Callable[[argparse.Namespace], Any]] = None,
 ) -> int:
-    """The whole life of a tool's process. Returns only for --dry-run and for parents of local ranks."""
+    """The whole life of a tool's process. Returns only for --dry-run and for parents of local ranks.
+
+    `check` raises a ProbeFailure for a request that can't be met, before a file is opened or a rank started.
+    """
     settle_streams()
     words = list(sys.argv[1:] if argv is None else argv)
     args = parser.parse_args(words)
     try:
         env = detect_launch(os.environ)
+        if check:
+            check(args)
         if args.dry_run:
             lost = say("\n".join(plan(args, env) if plan else []), sys.stdout)
             return CANNOT_RUN if lost else OK

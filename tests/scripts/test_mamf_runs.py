@@ -254,6 +254,15 @@ def test_impossible_requests_end_at_once(tmp_path, words, told):
     assert "RESULT status=error rc=2" in done.stdout
 
 
+def test_wrong_use_leaves_a_good_report_alone(run_tool, tmp_path):
+    good = run_tool(TOOL, *SMALL, *ONE, "--dtype", "fp32")
+    assert good.rc == 0
+    before = (tmp_path / "out.json").read_bytes()
+    ended = run_tool(TOOL, *SMALL, *ONE, "--m", "128", "--force")
+    assert (ended.rc, ended.result["json"]) == (2, "none")
+    assert (tmp_path / "out.json").read_bytes() == before
+
+
 @pytest.mark.parametrize("words", [
     ("--fail-below", "nan"), ("--fail-below", "-5"), ("--fail-below", "inf"), ("--seed", "99999999999999999999"),
     ("--output-file", ""), ("--m", "²"), ("--tune", "max_size=4096"),
