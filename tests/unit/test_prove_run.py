@@ -188,6 +188,20 @@ def test_sessions_setups_and_fixtures(book):
     assert [p.cached for p in book.proofs] == [True, True, True, True, False]
 
 
+def test_a_change_behind_a_linked_folder_is_run_again(book):
+    """The instruments' package is linked into the fixtures of the chapters that run it."""
+    package = book.root / "scripts" / "package"
+    package.mkdir(parents=True)
+    (package / "t.sh").write_text("echo one\n")
+    (book.root / "fixtures" / "tools").mkdir(parents=True)
+    (book.root / "fixtures" / "tools" / "package").symlink_to("../../scripts/package")
+    text = fence("bash package/t.sh", "{.run id=a setup=tools}") + "```output {of=a}\none\n```\n"
+    assert book.prove(text) == []
+    (package / "t.sh").write_text("echo two\n")
+    (problem,) = book.prove(text)
+    assert problem.code == "PRV002"
+
+
 def test_after_a_failure_the_rest_of_its_session_is_not_proven(book):
     text = fence("true", "{.run session=s}") + fence("false", "{.run session=s}") + fence("true", "{.run session=s}")
     assert [p.line for p in book.prove(text)] == [5]

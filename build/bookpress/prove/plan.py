@@ -7,6 +7,7 @@ share its `session`, in order. A `setup` that is a folder under fixtures/ is cop
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,9 +59,16 @@ def session_hash(session: Session, tools: Mapping[str, str]) -> str:
     for step in session.steps:
         parts += [fence_hash(step.fence), str(step.timeout_s)]
     for folder in session.fixtures:
-        for file in sorted(p for p in folder.rglob("*") if p.is_file() and "__pycache__" not in p.parts):
+        for file in fixture_files(folder):
             parts += [str(file.relative_to(folder)), hashlib.sha256(file.read_bytes()).hexdigest()]
     return digest(*parts)
+
+
+def fixture_files(folder: Path) -> list[Path]:
+    """What a run gets of the folder, sorted: also the files of a linked folder, such as the instruments' package."""
+    walked = os.walk(folder, followlinks=True)
+    found = (Path(place, name) for place, _, names in walked for name in names)
+    return sorted(p for p in found if p.is_file() and "__pycache__" not in p.parts)
 
 
 def command(fence: Fence, script: str) -> list[str] | None:
