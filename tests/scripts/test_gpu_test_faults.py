@@ -262,12 +262,22 @@ def relay_late(server: socket.socket, port: int, delay: float) -> None:
                 target.sendall(data)
             target.shutdown(socket.SHUT_WR)
 
+    def join(near: socket.socket) -> None:
+        end = time.monotonic() + 60
+        while time.monotonic() < end:  # rank 1 may ask before rank 0's store is open
+            with contextlib.suppress(ConnectionRefusedError):
+                far = socket.create_connection(("127.0.0.1", port))
+                break
+            time.sleep(0.1)
+        else:
+            return near.close()
+        threading.Thread(target=pump, args=(near, far, delay), daemon=True).start()
+        pump(far, near, 0.0)
+
     with contextlib.suppress(OSError):
         while True:
             near, _ = server.accept()
-            far = socket.create_connection(("127.0.0.1", port))
-            for ends in ((near, far, delay), (far, near, 0.0)):
-                threading.Thread(target=pump, args=ends, daemon=True).start()
+            threading.Thread(target=join, args=(near,), daemon=True).start()
 
 
 def test_a_wrong_interface_on_one_rank_is_told_by_that_rank(new_world):
