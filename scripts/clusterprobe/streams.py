@@ -51,7 +51,12 @@ def lead_away(stream: TextIO, error: Exception, text: str) -> None:
             print(text, file=stream, flush=True)  # the failed write was dropped
             return
         except (OSError, ValueError):
-            pass  # stderr is on the same full disk: nobody can be told
+            to_nowhere(sys.stderr)  # on the same full disk: nobody can be told, and the interpreter's end must not fail on it
+    to_nowhere(stream)
+
+
+def to_nowhere(stream: TextIO) -> None:
+    """What is left in its buffer goes nowhere too; it would fail once more at the end and become exit status 120."""
     try:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())

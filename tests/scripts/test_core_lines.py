@@ -24,11 +24,11 @@ report.finish(0, "all is well")
 """
 
 
-def tell(redirect: str, target: str = "none") -> subprocess.CompletedProcess:
+def tell(redirect: str, target: str = "none", **environ: str) -> subprocess.CompletedProcess:
     script = TELL.format(scripts=str(SCRIPTS), target=target)
     return subprocess.run(
         ["bash", "-c", f'"$0" -c "$1" $\'\\xff\' {redirect}', sys.executable, script],
-        env=clean_environment(),
+        env={**clean_environment(), **environ},
         text=True,
         capture_output=True,
         timeout=30,
@@ -44,9 +44,10 @@ def test_a_full_stdout_continues_on_stderr():
     assert last.startswith("RESULT status=ok")
 
 
+@pytest.mark.parametrize("locale", ["C.UTF-8", ""])
 @pytest.mark.parametrize("redirect", ["> /dev/full 2>&1", "2> /dev/full"])
-def test_a_full_disk_for_both_is_no_error(redirect):
-    done = tell(redirect)
+def test_a_full_disk_for_both_is_no_error(redirect, locale):
+    done = tell(redirect, LANG=locale, LC_ALL=locale)
     assert done.returncode == 0
     assert "Traceback" not in done.stdout + done.stderr
 
