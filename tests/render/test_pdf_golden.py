@@ -264,6 +264,19 @@ def test_no_word_stands_alone_when_only_a_space_does_not_fit(tmp_path):
     assert all(len(line) > 60 for line in lines[start : start + 2])
 
 
+def test_no_word_stands_alone_when_a_number_moves_on_with_its_unit(tmp_path):
+    """A first word that grows brings `9 GB/s` past the end of the first line; the words before it stay there."""
+    body = "".join(f"<p>{'i' * n} {'word ' * 11}at 9\u00a0GB/s and more words.</p>" for n in range(10, 60))
+    made = made_of(tmp_path, body)
+    assert made.problems == []
+    said = [line for page in made.pages[2:] for line in page.split("\n")]
+    first = [line for line in said if line.startswith("ii")]
+    assert len(first) == 50
+    assert 3 < sum("GB/s" in line for line in first) < 47, "the end of the line was passed"
+    assert [line for line in first if line.count("word") < 7] == []
+    assert [line for line in said if line.startswith("GB/s")] == []
+
+
 # --- where pages and lines end ------------------------------------------------------------------------
 
 

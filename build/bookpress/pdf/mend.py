@@ -2,7 +2,8 @@
 
 Text that ends in a space before an inline element ("… corrected in <code>") may fit its line while the space does
 not. Layout then takes the line for one that cannot be broken, breaks after its first word, or hyphenates that
-word, and leaves the rest of the line empty. Such a space may hang over the edge: it has no ink.
+word, and leaves the rest of the line empty. Such a space may hang over the edge: it has no ink. A no-break space
+may not: it takes its word along to the next line, with what it holds to that ("1.9 " before "TB/s").
 
 A line that fits its page only because notes called above it move on to the next page was put there without a look
 at the notes that it calls itself, and those never appeared. They move on too.
@@ -15,6 +16,7 @@ from weasyprint.text import line_break
 
 _split = line_break.split_first_line
 _lines = block._linebox_layout
+_SPACES = (" ", "\u00a0", "\u202f")
 _LEAST = 0.28  # ems; a text whose characters are narrower on average is not tried
 
 
@@ -26,17 +28,19 @@ def mend() -> None:
 def _split_first_line(
     text: str, style, context, max_width, justification_spacing, is_line_start=True, minimum=False
 ):  # fmt: skip
-    """line_break.split_first_line, with the hanging space."""
+    """line_break.split_first_line, with the hanging space and with the no-break space that must not hang."""
     found = _split(text, style, context, max_width, justification_spacing, is_line_start, minimum)
     resume_at = found[2]
-    if resume_at is None or max_width is None or not text.endswith(" "):
+    if resume_at is None or max_width is None or not text.endswith(_SPACES):
         return found
     if style["white_space"] != "normal" or len(text) * style["font_size"] * _LEAST > max_width:
         return found
-    without = _split(text.rstrip(" "), style, context, max_width, justification_spacing, is_line_start, minimum)
+    shown = text.rstrip("".join(_SPACES))
+    without = _split(shown, style, context, max_width, justification_spacing, is_line_start, minimum)
     if without[2] is not None or without[3] > max_width:
         return found
-    return _split(text, style, context, None, justification_spacing, is_line_start, minimum)
+    width = None if text.endswith(" ") else without[3] - 1  # too narrow for the last word
+    return _split(text, style, context, width, justification_spacing, is_line_start, minimum)
 
 
 def _linebox_layout(context, box, index, child, new_children, *rest):
