@@ -321,3 +321,44 @@ def test_text_fills_the_page_before_a_figure_that_does_not_fit(tmp_path):
     assert [said.count(f"Behind {n}.") for n in range(4)] == [1, 1, 1, 1]
     roles = [e.S for e in made.elements if e.S in ("/P", "/Figure", "/H2")]
     assert roles.index("/Figure") < len(roles) - 5, "tags keep the order of the source"
+
+
+TALL = '<figure class="figure" id="fig"><img src="asset:tall.png" alt="Tall." width="400" height="420"/></figure>'
+SMALL = '<figure class="figure" id="small"><img src="asset:small.png" alt="Small." width="40" height="40"/></figure>'
+WORDS = f"<p>Words. {'word ' * 60}</p>"
+NOTED = '<p>Noted.<a class="fnref" role="doc-noteref" id="fnref-1" href="#fn-1"><sup>1</sup></a></p>'
+NOTES = '<section class="footnotes" role="doc-endnotes"><ol><li id="fn-1" role="doc-footnote"><p>Said.</p></li></ol></section>'
+# What follows a figure that its page has no room for.
+FOLLOWERS = {
+    "heading": f'<h2 id="next">Next</h2>{WORDS}',
+    "figure": f"{SMALL}{WORDS}",
+    "list": f"<p>They are:</p><ul><li>first</li><li>second</li></ul>{WORDS}",
+    "row": table("wrap", ["Row"], [["<br/>".join(["whole row"] * 24)]]),
+    "note": f"{NOTED}{WORDS * 3}{NOTES}",
+}
+
+
+def test_a_figure_passes_no_heading_no_figure_and_no_line_that_announces(tmp_path):
+    """What fits no better stays behind the figure, too; a note comes along with what calls it."""
+    before = "".join(f"<p>Before {n}. {'word ' * 60}</p>" for n in range(5))
+    book = fixture.of_bodies(tmp_path, *(chapter(before + TALL + after, f"of-{n}") for n, after in FOLLOWERS.items()))
+    assets = {
+        f"{name}.png": fixture.asset(tmp_path, f"{name}.png", fixture.png(*size), "image/png", *size)
+        for name, size in (("tall", (400, 420)), ("small", (40, 40)))
+    }
+    made = pdfs.make(dataclasses.replace(book, assets=assets), tmp_path)
+    assert made.problems == []
+
+    def order(name: str) -> tuple[int, float]:
+        page, height = made.places[name]
+        return page, -height
+
+    page_before = {name: made.pages[made.places[f"of-{name}/fig"][0] - 1] for name in FOLLOWERS}
+    assert all("Before 4." in page for page in page_before.values()), "the figures did not fit"
+    assert order("of-heading/fig") < order("of-heading/next")
+    assert order("of-figure/fig") < order("of-figure/small")
+    assert re.search(r"They are:\s+•?\s*first\s+•?\s*second", page_before["list"])
+    row = made.places["of-row/fig"][0]
+    assert ["whole row" in page for page in made.pages[row - 1 : row + 2]] == [False, False, True]
+    assert re.search(r"Noted\.1.*Said\.", page_before["note"], re.DOTALL)
+    assert "".join(made.pages).count("Said.") == 1
