@@ -4,8 +4,9 @@ In: a Job (a chapter, or finished markup for the pages the press adds). Out: She
 every finding as a Problem at its Markdown line. Runs alone in a process or several times in one; holds no state
 but the style sheet and the font map, which are costly to make.
 
-WeasyPrint 70 is used through its public classes and three seams that a test watches: `generate_pdf` gives the
-objects before they are serialised; fonts and tags, which we write for the whole book, are switched off in it.
+WeasyPrint 70 is used through its public classes and seams that tests/render/test_pdf_engine.py watches:
+`generate_pdf` gives the objects before they are serialised; fonts and tags, which we write for the whole book, are
+switched off in it; mend.py, flow.py and quicken.py put functions of ours in place of some of its own.
 """
 
 from __future__ import annotations
