@@ -31,7 +31,7 @@ _MARKS = r"/._,=:;&?@|+)\]}"
 _JOINT = re.compile(rf"(?<=[{_MARKS}])(?=[^{_MARKS}\s])|(?<=[^\s-])(?=--)")
 _HYPHEN = re.compile(r"(?<=[^\s-])(?=-)")
 _HYPHENS = re.compile(r"-+[^\s-]?")
-_RISKY = re.compile(r"[^\w.\s](?=\S)|\S(?=[-\[{(])|\.(?=\d)")  # where layout may end a line though there is no space
+_RISKY = re.compile(r"[^\w.\s](?=\S)|\.(?=\d)")  # where layout may end a line though there is no space
 # GB/s, TB/s/GPU, I/O, B/s: so short that the part after the slash looks lost on the next line.
 _RATE = re.compile(r"(?<![\w/.-])[^\W\d_]{1,6}(?:/[^\W\d_]{1,4}){1,2}(?![\w/-])")
 _LAST_WORD = re.compile(r"[^\s\u200b]{1,24}$")

@@ -72,6 +72,14 @@ def test_names_in_cells_of_a_screen_are_whole_so_that_no_column_is_narrower():
         assert held.find(".//code").get("class") == "whole"
 
 
+def test_a_name_that_is_whole_in_text_parts_in_a_cell_on_paper():
+    name = "<code>--max-num-batched-tokens</code>"
+    assert pieces(after(breaks.loosen, f"<p>{name}</p>")) == ["", "⟨--max-num-batched-tokens⟩"]
+    for cell in ("td", "th", "dd"):
+        parted = ["", "⟨--max⟩", "⟨-num⟩", "⟨-batched⟩", "⟨-tokens⟩"]
+        assert pieces(after(breaks.loosen, f"<tr><{cell}>{name}</{cell}></tr>")) == parted
+
+
 @pytest.mark.parametrize("change", [breaks.loosen, breaks.hold])
 def test_rates_stay_whole_and_paths_do_not(change):
     words = "at 900\u00a0GB/s, (GiB/s) and TB/s/GPU <b>I/O</b> in a/b/c/d/e of longer/path/to/it, 3/4"
