@@ -174,9 +174,8 @@ def test_counters_read_both_layouts():
     ("n1:402:402 [0] NCCL INFO RCCL version : 2.22.3-HEAD:271856d", "2.22.3-HEAD:271856d"),
     ("n1:7:7 [0] NCCL INFO NCCL version 2.28.9+cuda12.9", "2.28.9+cuda12.9"),
 ])  # fmt: skip
-def test_the_books_scripts_read_rccls_version(monkeypatch, line, version):
-    monkeypatch.syspath_prepend(BOOK / "scripts")
-    log = load_script(BOOK / "scripts/clusterprobe/transport_log.py")
+def test_the_books_scripts_read_rccls_version(line, version):
+    log = load_script(BOOK / "scripts/clusterprobe/transport_log.py", BOOK / "scripts")
     assert log.VERSION_LINE.search(line)[1] == version
 
 

@@ -363,10 +363,8 @@ def test_the_output_of_the_run_is_the_summary_of_the_stored_json(measured):
 
 
 @pytest.mark.parametrize("script", ["roofline", "sustained"])
-def test_figures_are_up_to_date(script, monkeypatch):
-    folder = CHAPTER.parent / "figures/src"
-    monkeypatch.syspath_prepend(str(folder))
-    module = load_script(folder / f"{script}.py")
+def test_figures_are_up_to_date(script):
+    module = load_script(CHAPTER.parent / f"figures/src/{script}.py")
     want = module.p.inputs_hash(script, module.FACTS, module.FILES)
     svg = (CHAPTER.parent / f"figures/accelerators-{script}.svg").read_text()
     assert f"<!-- inputs {want} -->" in svg, f"run figures/src/{script}.py again"

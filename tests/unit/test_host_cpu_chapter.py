@@ -6,7 +6,6 @@ import json
 import math
 import re
 import statistics
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +126,6 @@ def test_budget_rounds_down_and_never_to_nothing(monkeypatch):
 
 
 def test_medians_of_the_record_are_those_of_its_quiet_runs():
-    sys.modules.pop("host_cpu", None)
     module = load_script(HARDWARE / "measurements/host_cpu.py")
     assert module.summary(RECORD) == RECORD["summary"]
     quiet = [r["value"]["late_p99_us"] for r in RECORD["crowd"]["16"] if r["foreign_share"] <= RECORD["quiet_share"]]
@@ -158,9 +156,7 @@ def test_virtual_machine_shows_what_the_text_says():
     assert seen == {"none": [16, 16, 16], "quota": [16, 16, 16], "cpuset": [16, 4, 4]}
 
 
-def test_figure_was_drawn_from_this_record(monkeypatch):
-    monkeypatch.syspath_prepend(str(HARDWARE / "figures/src"))
-    sys.modules.pop("plotting", None)
+def test_figure_was_drawn_from_this_record():
     module = load_script(HARDWARE / "figures/src/host_cpu_crowd.py")
     want = module.p.inputs_hash("host_cpu_crowd", module.FACTS, module.FILES)
     assert f"<!-- inputs {want} -->" in (HARDWARE / "figures/host-cpu-crowd.svg").read_text()[:600]

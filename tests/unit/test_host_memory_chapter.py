@@ -112,9 +112,7 @@ def test_cache_is_dropped_before_anyone_is_killed():
     assert "read 512 MiB" in log
 
 
-def test_figure_was_drawn_from_this_record(monkeypatch):
-    monkeypatch.syspath_prepend(str(HARDWARE / "figures/src"))
-    sys.modules.pop("plotting", None)
+def test_figure_was_drawn_from_this_record():
     module = load_script(HARDWARE / "figures/src/host_memory_cow.py")
     want = module.p.inputs_hash("host_memory_cow", module.FACTS, module.FILES)
     assert f"<!-- inputs {want} -->" in (HARDWARE / "figures/host-memory-cow.svg").read_text()[:600]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import math
 import os
@@ -13,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from bookfiles import load_script
+
 ROOT = Path(__file__).parents[2]
 HARDWARE = ROOT / "chapters/hardware"
 TOOLS = HARDWARE / "fixtures/storage"
@@ -20,14 +21,8 @@ RECORDS = HARDWARE / "measurements"
 TEXT = (HARDWARE / "storage.md").read_text(encoding="utf-8")
 
 
-@pytest.fixture
-def tool(monkeypatch):
-    def load(name: str):
-        monkeypatch.syspath_prepend(str(TOOLS))
-        monkeypatch.delitem(sys.modules, name, raising=False)
-        return importlib.import_module(name)
-
-    return load
+def tool(name: str):
+    return load_script(TOOLS / f"{name}.py")
 
 
 def record(name: str) -> dict:
@@ -167,12 +162,9 @@ def test_ls_long_asks_for_every_file():
 
 
 @pytest.mark.parametrize("name", ["storage_inflight", "storage_import"])
-def test_figures_are_what_their_script_draws(name, monkeypatch):
-    folder = HARDWARE / "figures/src"
-    monkeypatch.syspath_prepend(str(folder))
-    monkeypatch.delitem(sys.modules, name, raising=False)
-    script, plotting = importlib.import_module(name), importlib.import_module("plotting")
-    want = plotting.inputs_hash(name, [], script.FILES)
+def test_figures_are_what_their_script_draws(name):
+    script = load_script(HARDWARE / f"figures/src/{name}.py")
+    want = script.p.inputs_hash(name, [], script.FILES)
     svg = (HARDWARE / f"figures/{name.replace('_', '-')}.svg").read_text()
     assert f"<!-- inputs {want} -->" in svg, f"run figures/src/{name}.py again"
 
@@ -193,14 +185,14 @@ STRACE = """\
 """
 
 
-def test_import_ops_counts_names_and_skips_open_handles(tool):
+def test_import_ops_counts_names_and_skips_open_handles():
     ops = tool("import_ops").count(STRACE.splitlines(), "/env")
     assert ops.calls == {"openat": 2, "newfstatat": 3, "read": 1}
     assert (ops.total, ops.failed, ops.repeats) == (6, 1, 1)
     assert ops.paths == 4  # a.py, lib, b.py, lib/d
 
 
-def test_io_scan_reads_what_fio_prints(tool):
+def test_io_scan_reads_what_fio_prints():
     side = {"total_ios": 10, "bw_bytes": 4e6, "iops": 1000.0,
             "clat_ns": {"mean": 9e5, "percentile": {"50.000000": 5e5, "99.000000": 2e6}}}  # fmt: skip
     idle = {**side, "total_ios": 0}
