@@ -52,6 +52,13 @@ def test_sizes_of_the_links_and_collectives() -> None:
     assert "Nothing larger than 64 MiB moves" in TEXT
 
 
+def test_sizes_of_the_control_groups() -> None:
+    from clusterprobe.gpu_test import CONTROL_GROUP_SIZE, CONTROL_GROUP_WHOLE
+
+    said = f"above {CONTROL_GROUP_WHOLE} ranks in overlapping groups of {CONTROL_GROUP_SIZE},"
+    assert said in TEXT
+
+
 def test_default_limit_of_a_stage() -> None:
     from clusterprobe.gpu_test import gpu_test_parser
 

@@ -99,6 +99,38 @@ def test_what_the_text_says_of_two_gpus(pair):
     assert all(abs(entry["median"] - floats[entry["bytes"]]["median"]) < 0.1 for entry in types)  # "changes nothing"
 
 
+def test_the_rows_that_the_text_counts(pair):
+    """Of the rows from 64 MiB on, those of the two tools that lie more than 2% apart."""
+    rows = [row for row in pair["rows"] if row["pass"] == "stream" and row["bytes"] >= 64 << 20]
+    apart = [row for row in rows if abs(row["ratio"] - 1) > 0.02]
+    counts = pair["agreement"]["stream, 64 MiB and more"]
+    assert len(apart) == counts["rows"] - counts["within_2_percent"] == 8
+    assert sorted(row["op"] for row in apart) == ["all_gather", "gather", *["scatter"] * 4, *["send_recv"] * 2]
+    (one,) = [row for row in apart if row["op"] == "all_gather"]
+    assert one["bytes"] == 64 << 20
+    assert f"one all-gather of 64 MiB, {100 * (1 - one['ratio']):.1f}% slower" in TEXT
+    assert "The other eight: five of scatter and gather" in TEXT
+
+
+def test_the_run_on_two_gpus_is_told_as_it_was():
+    fences = json.loads((MEASUREMENTS / "network-benchmarks.gpu.json").read_text())["fences"]
+    parts = re.split(r"^(\w+) float32 .*; 2 ranks; ", fences["pair"]["output"], flags=re.M)
+    first = {}
+    for op, part in zip(parts[1::2], parts[2::2], strict=True):
+        first[op] = float(re.search(r"^ +8 B .* ok +([\d.]+) +\d+$", part, re.M)[1])
+    assert f"{first['all_reduce']} ms for the all-reduce above" in TEXT
+    assert f"but {first['all_to_all']:.0f} for the first all-to-all of that run" in TEXT
+    busbw = float(re.search(r"^ +1 GiB .* ([\d.]+) GB/s +\d+ ok", parts[2], re.M)[1])
+    assert f"all-reduce reaches {100 * busbw / 450:.0f}% of the one-way 450 GB/s" in TEXT
+
+
+def test_what_a_cap_on_thread_blocks_costs():
+    worlds = json.loads((MEASUREMENTS / "nccl_pair_ctas.json").read_text())["worlds"]
+    rate = {int(world["name"]): world["rows"][-1]["busbw_gb_per_s"] for world in worlds}
+    assert rate[8] == pytest.approx(8 * rate[1], rel=0.06)  # "nearly in proportion up to 8"
+    assert f"costs {100 * (1 - rate[24] / max(rate.values())):.0f}% at 24" in TEXT
+
+
 def test_the_kernels_name_and_the_log_disagree(pair):
     assert "RING_LL" in pair["kernels"]["all_reduce"][0]["kernel"]
     log = (MEASUREMENTS / "nccl_logs_h200_pair/p2p_rank0.log").read_text()

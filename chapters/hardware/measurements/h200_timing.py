@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Measure how a matmul may be timed wrong, and what its shape, scales and kernel cost on one CUDA card.
 
-    python3 chapters/hardware/measurements/h200_timing.py --out h200_timing.json [--dry]
+    python3 chapters/hardware/measurements/h200_timing.py --out h200_timing.json [--only PART ...] [--dry]
 
-The parts, one after another: timing mistakes, caches, waves along N, scales of fp8, few rows (decode),
-grouped products (experts), attention, the scatter of one figure, and recipes of scales that may end the
-process. Needs torch and h200_ceilings.py beside it, whose clock, power and timing code it uses. Changes no
+The parts, one after another: timing mistakes, caches, waves along N, few rows (decode), grouped products
+(experts), attention, the scatter of one figure, scales of fp8, and recipes of scales that may end the
+process (the last two are in h200_scales.json). Needs torch and h200_ceilings.py beside it, whose clock, power and timing code it uses. Changes no
 setting of the card. `--dry` takes small sizes, for a machine without one.
 """
 

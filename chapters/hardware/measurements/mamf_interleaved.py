@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Is the search's winner as fast as the best of an exhaustive sweep, in the same state of the same card?
 
-    python3 mamf_interleaved.py --out DIR [--public PATH] [--budget 40s ...] [--seeds 0 1 ...] [--dry]
+    python3 mamf_interleaved.py --out DIR [--public PATH [--public-device N]] [--budget 40s ...] [--seeds 0 1 ...]
+        [--turns N] [--dry]
 
 One device. First mamf-finder with each seed, that is with its own set and order of candidates, and where its
 file is given the public finder. Then, in one process and at the power limit from its first to its last
