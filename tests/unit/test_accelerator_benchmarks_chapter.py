@@ -147,12 +147,11 @@ def test_what_a_short_search_loses() -> None:
 
 
 def test_another_finder_depends_on_the_order_of_its_list() -> None:
-    for name, percent, device in (("0_3", 6, 0), ("12s", 4, 1)):
+    for name, percent in (("0_3", 6), ("12s", 4)):
         public = record(f"mamf_interleaved_{name}.json")["public"]
         means = [run["best"]["mean"] for run in public["runs"]]
         assert means[0][1] == means[1][1]
         assert round(100 * (means[0][0] / means[1][0] - 1)) == percent
-        assert public["device"] == device
     sizes = public["list"]
     assert len(sizes["m"]) * len(sizes["n"]) * len(sizes["k"]) == 18
     assert "The same 18 shapes" in TEXT
