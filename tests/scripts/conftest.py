@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -209,6 +210,44 @@ def run_tool(torch_python: str, tmp_path: Path):
         return Ended(done.returncode, done.stdout, done.stderr)
 
     return run
+
+
+def stop_without(what: str) -> None:
+    """Skip the test, or fail it where everything should be installed."""
+    stop = pytest.fail if os.environ.get("CI") else pytest.skip
+    stop(what)
+
+
+@pytest.fixture
+def mpirun(tmp_path: Path):
+    """Run words under Open MPI's mpirun."""
+    program = shutil.which("mpirun")
+    if program is None or "Open MPI" not in os.popen(f"{program} --version").read():
+        stop_without("Open MPI's mpirun is not installed (apt-get install openmpi-bin)")
+
+    def run(*words: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess:
+        return subprocess.run(
+            [program, "--allow-run-as-root", "--oversubscribe", *words],
+            env=env or clean_environment(),
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=200,
+        )
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator:
+    """A real two-node Slurm on this machine."""
+    sys.path.append(str(ROOT / "tests/slurm"))
+    from cluster import missing, running
+
+    if reasons := missing():
+        stop_without("no Slurm here: " + "; ".join(reasons))
+    with running(accounting=False) as found:
+        yield found
 
 
 def load_report(path: Path) -> dict:

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import sys
-
 import pytest
-from conftest import ROOT, SCRIPTS, clean_environment, free_port
-
-sys.path.insert(0, str(ROOT / "tests/slurm"))
+from conftest import SCRIPTS, free_port
 
 pytestmark = pytest.mark.slow
 BENCH = SCRIPTS / "all_reduce_bench.py"
@@ -39,28 +32,17 @@ def test_torchrun_turns_every_code_into_1_but_the_result_line_tells(run_tool, tm
     assert valid_report(tmp_path / "r.json")["rc"] == 3
 
 
-def test_mpirun(torch_python, tmp_path, valid_report):
-    program = shutil.which("mpirun")
-    if program is None:
-        stop = pytest.fail if os.environ.get("CI") else pytest.skip
-        stop("mpirun is not installed (apt-get install openmpi-bin)")
-    done = subprocess.run([program, "--allow-run-as-root", "--oversubscribe", "-np", "3", torch_python, str(BENCH), *OPTIONS],
-                          env=clean_environment(), cwd=tmp_path, capture_output=True, text=True, timeout=200)
+def test_mpirun(mpirun, torch_python, tmp_path, valid_report):
+    done = mpirun("-np", "3", torch_python, str(BENCH), *OPTIONS)
     assert done.returncode == 0, done.stdout + done.stderr
     passed(done.stdout, "3 ranks on 1 node")
     assert valid_report(tmp_path / "r.json")["world"]["launcher"] == "openmpi"
 
 
-def test_srun_on_two_nodes(torch_python, tmp_path, valid_report):
-    from cluster import missing, running
-
-    if reasons := missing():
-        stop = pytest.fail if os.environ.get("CI") else pytest.skip
-        stop("no Slurm here: " + "; ".join(reasons))
-    with running(accounting=False) as cluster:
-        line = (f"CLUSTERPROBE_NODE=$SLURMD_NODENAME OMP_NUM_THREADS=1 exec {torch_python} {BENCH} {' '.join(OPTIONS)} "
-                "--group world,rail")
-        done = cluster.run(["srun", "-N2", "--ntasks-per-node=2", "--overcommit", "--chdir", str(tmp_path), "bash", "-c", line], timeout=200)
+def test_srun_on_two_nodes(cluster, torch_python, tmp_path, valid_report):
+    line = (f"CLUSTERPROBE_NODE=$SLURMD_NODENAME OMP_NUM_THREADS=1 exec {torch_python} {BENCH} {' '.join(OPTIONS)} "
+            "--group world,rail")
+    done = cluster.run(["srun", "-N2", "--ntasks-per-node=2", "--overcommit", "--chdir", str(tmp_path), "bash", "-c", line], timeout=200)
     assert done.returncode == 0, done.stdout
     passed(done.stdout, "4 ranks on 2 nodes (node1, node2), launcher slurm")
     report = valid_report(tmp_path / "r.json")

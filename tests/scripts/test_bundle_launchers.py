@@ -6,16 +6,12 @@ beside torch (numpy, packaging …) nothing can be imported.
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
-import sys
 
 import pytest
-from conftest import ROOT, clean_environment, free_port
+from conftest import clean_environment, free_port
 from test_bundle import QUICK, TOOLS, bundle, tarball  # noqa: F401 - fixtures
-
-sys.path.insert(0, str(ROOT / "tests/slurm"))
 
 pytestmark = pytest.mark.slow
 HIDDEN = ("numpy", "packaging", "matplotlib", "psutil", "pynvml", "clusterprobe")
@@ -51,14 +47,6 @@ def passed(done: subprocess.CompletedProcess, report: dict, launcher: str, nodes
     assert report["status"] == "ok"
 
 
-def need(program: str, package: str) -> str:
-    found = shutil.which(program)
-    if found is None:
-        stop = pytest.fail if os.environ.get("CI") else pytest.skip
-        stop(f"{program} is not installed (apt-get install {package})")
-    return found
-
-
 @pytest.mark.parametrize("tool", TOOLS)
 def test_torchrun(torch_python, tmp_path, valid_report, alone, bare, tool):
     words = [torch_python, "-m", "torch.distributed.run", "--nproc-per-node", "3", "--master-port", str(free_port()), *alone(tool)]
@@ -67,24 +55,14 @@ def test_torchrun(torch_python, tmp_path, valid_report, alone, bare, tool):
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_mpirun(torch_python, tmp_path, valid_report, alone, bare, tool):
-    words = [need("mpirun", "openmpi-bin"), "--allow-run-as-root", "--oversubscribe", "-np", "3", torch_python, *alone(tool)]
-    done = subprocess.run(words, env=bare, cwd=tmp_path, capture_output=True, text=True, timeout=200)
+def test_mpirun(mpirun, torch_python, tmp_path, valid_report, alone, bare, tool):
+    done = mpirun("-np", "3", torch_python, *alone(tool), env=bare)
     passed(done, valid_report(tmp_path / "r.json"), "openmpi", 1)
 
 
-def test_srun_with_unequal_nodes(torch_python, tmp_path, valid_report, alone, bare):
-    """All tools in one cluster, whose start takes longer than they do."""
-    from cluster import missing, running
-
-    if reasons := missing():
-        stop = pytest.fail if os.environ.get("CI") else pytest.skip
-        stop("no Slurm here: " + "; ".join(reasons))
+@pytest.mark.parametrize("tool", TOOLS)
+def test_srun_with_unequal_nodes(cluster, torch_python, tmp_path, valid_report, alone, bare, tool):
     line = f'export CLUSTERPROBE_NODE=$SLURMD_NODENAME OMP_NUM_THREADS=1 PYTHONPATH={bare["PYTHONPATH"]}; exec "$@"'
-    with running(accounting=False) as cluster:
-        for tool in TOOLS:
-            words = ["srun", "-N2", "-n3", "--overcommit", "--chdir", str(tmp_path), "bash", "-c", line, "sh", torch_python]
-            done = cluster.run([*words, *alone(tool)], timeout=200)
-            passed(done, valid_report(tmp_path / "r.json"), "slurm", 2)
-            shutil.rmtree(tmp_path / "neuer Ordner, ü")
-            (tmp_path / "r.json").unlink()
+    words = ["srun", "-N2", "-n3", "--overcommit", "--chdir", str(tmp_path), "bash", "-c", line, "sh", torch_python]
+    done = cluster.run([*words, *alone(tool)], timeout=200)
+    passed(done, valid_report(tmp_path / "r.json"), "slurm", 2)

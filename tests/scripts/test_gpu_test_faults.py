@@ -406,28 +406,46 @@ def test_late_rank_is_told(new_world):
     assert "s after rank 0" in ended[0].out
 
 
-def test_signal_to_the_parent_of_local_ranks(torch_python, tmp_path, sabotaged):
+@pytest.fixture
+def stuck_parent(torch_python, tmp_path, sabotaged):
+    """A function: the parent of local ranks, the last of which stands still after stage 3."""
+    started: list[subprocess.Popen] = []
+
+    def start(count: int, *words: str) -> subprocess.Popen:
+        env = clean_environment(AT_CALL="1", BAD_RANK=str(count - 1), FAULT="late")
+        with (tmp_path / "out").open("w") as out, (tmp_path / "err").open("w") as err:
+            parent = subprocess.Popen(
+                [torch_python, str(sabotaged), "--nproc", str(count), *OPTIONS, *words],
+                env=env,
+                cwd=tmp_path,
+                stdout=out,
+                stderr=err,
+                stdin=subprocess.DEVNULL,
+            )
+        started.append(parent)
+        end = time.monotonic() + 90
+        while "[4] consistency" not in (tmp_path / "out").read_text():
+            assert parent.poll() is None
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        return parent
+
+    yield start
+    for parent in started:
+        parent.kill()
+        parent.wait()
+
+
+def children_of(parent: subprocess.Popen) -> list[int]:
+    return list(
+        map(int, Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split())
+    )
+
+
+def test_signal_to_the_parent_of_local_ranks(stuck_parent, tmp_path):
     """All of its ranks end, the code is the signal's, nobody is left behind."""
-    import subprocess
-
-    from conftest import clean_environment
-
-    env = clean_environment(AT_CALL="1", BAD_RANK="1", FAULT="late", CLUSTERPROBE_NODE="here")
-    with (tmp_path / "out").open("w") as out, (tmp_path / "err").open("w") as err:
-        parent = subprocess.Popen(
-            [torch_python, str(sabotaged), "--nproc", "3", *OPTIONS, "--stage-timeout", "120"],
-            env=env,
-            cwd=tmp_path,
-            stdout=out,
-            stderr=err,
-            stdin=subprocess.DEVNULL,
-        )
-    end = time.monotonic() + 90
-    while "[4] consistency" not in (tmp_path / "out").read_text():
-        assert parent.poll() is None
-        assert time.monotonic() < end
-        time.sleep(0.2)
-    children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split()
+    parent = stuck_parent(3, "--stage-timeout", "120")
+    children = children_of(parent)
     parent.send_signal(signal.SIGTERM)
     assert parent.wait(15) == 143
     assert len(children) == 3
@@ -436,28 +454,13 @@ def test_signal_to_the_parent_of_local_ranks(torch_python, tmp_path, sabotaged):
 
 
 @pytest.mark.parametrize("victims", [(0, 1), (0,), (2,)])
-def test_one_verdict_whoever_of_the_local_ranks_is_killed(victims, torch_python, tmp_path, sabotaged):
+def test_one_verdict_whoever_of_the_local_ranks_is_killed(victims, stuck_parent, tmp_path):
     """The ranks that would tell it may be the dead ones; then their parent does."""
-    env = clean_environment(AT_CALL="1", BAD_RANK="3", FAULT="late")
-    with (tmp_path / "out").open("w") as out, (tmp_path / "err").open("w") as err:
-        parent = subprocess.Popen(
-            [torch_python, str(sabotaged), "--nproc", "4", *OPTIONS, "--stage-timeout", "20"],
-            env=env,
-            cwd=tmp_path,
-            stdout=out,
-            stderr=err,
-            stdin=subprocess.DEVNULL,
-        )
-    end = time.monotonic() + 90
-    while "[4] consistency" not in (tmp_path / "out").read_text():
-        assert parent.poll() is None
-        assert time.monotonic() < end
-        time.sleep(0.1)
-    pids = Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split()
+    parent = stuck_parent(4, "--stage-timeout", "20")
     by_rank = {}
-    for pid in pids:
+    for pid in children_of(parent):
         words = Path(f"/proc/{pid}/environ").read_text().split("\0")
-        by_rank[next(int(word[5:]) for word in words if word.startswith("RANK="))] = int(pid)
+        by_rank[next(int(word[5:]) for word in words if word.startswith("RANK="))] = pid
     for rank in victims:
         os.kill(by_rank[rank], signal.SIGKILL)
     assert parent.wait(60) == 5

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
 from pathlib import Path
 
 import pytest
-from conftest import GPU_TEST, ROOT, clean_environment, free_port
-
-sys.path.insert(0, str(ROOT / "tests/slurm"))
+from conftest import GPU_TEST, clean_environment, free_port
 
 pytestmark = pytest.mark.slow
 OPTIONS = ("--device", "cpu", "--json", "r.json", "--stage-timeout", "60")
@@ -73,28 +68,6 @@ def test_torchrun_flattens_codes_but_the_verdict_stays(run_tool, tmp_path, valid
     assert (report["rc"], report["status"]) == (6, "skipped")
 
 
-@pytest.fixture
-def mpirun(torch_python, tmp_path):
-    program = shutil.which("mpirun")
-    if program is None or "Open MPI" not in os.popen(f"{program} --version").read():
-        stop = pytest.fail if os.environ.get("CI") else pytest.skip
-        stop("Open MPI's mpirun is not installed (apt-get install openmpi-bin)")
-    import subprocess
-
-    def run(*words: str):
-        command = [program, "--allow-run-as-root", "--oversubscribe", *words]
-        return subprocess.run(
-            command,
-            env=clean_environment(),
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=200,
-        )
-
-    return run
-
-
 def test_mpirun(mpirun, torch_python, tmp_path, valid_report):
     done = mpirun("-np", "3", torch_python, str(GPU_TEST), *OPTIONS)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -107,17 +80,6 @@ def test_mpirun_passes_the_exit_code_on(mpirun, torch_python):
     done = mpirun("-np", "2", torch_python, str(GPU_TEST), *OPTIONS, "--device", "cuda")
     assert done.returncode == 6
     assert "RESULT status=skipped rc=6" in done.stdout
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    from cluster import missing, running
-
-    if reasons := missing():
-        stop = pytest.fail if os.environ.get("CI") else pytest.skip
-        stop("no Slurm here: " + "; ".join(reasons))
-    with running(accounting=False) as found:
-        yield found
 
 
 def srun(cluster, python: str, folder: Path, *words: str):

@@ -13,10 +13,11 @@ from conftest import SCRIPTS, load_report
 TOOL = SCRIPTS / "mamf-finder.py"
 SMALL = ("--device", "cpu", "--json", "out.json", "--budget", "500ms")
 ONE = ("--shape", "128x128x256")
-# A faulty device: `multiply` is what stands between the operands and torch.
-FAULTY = """import sys
+# A faulty device: `multiply` is what stands between the operands and torch; the clock may be another one.
+FAULTY = """import itertools, os, sys
 sys.path.insert(0, {scripts!r})
 from clusterprobe.matmul_data import MatmulOperands
+from clusterprobe.matmul_run import DeviceBench
 right = MatmulOperands.multiply
 calls = 0
 def multiply(self, a, b, c):
@@ -24,6 +25,9 @@ def multiply(self, a, b, c):
     calls += 1
 {fault}
 MatmulOperands.multiply = multiply
+start, ticks, clock = DeviceBench.__init__, itertools.count(0.0, 0.002), {clock}
+if clock:
+    DeviceBench.__init__ = lambda self, *a, **k: start(self, *a, **{{**k, "clock": clock}})
 from clusterprobe.mamf import mamf_main
 sys.exit(mamf_main())
 """
@@ -31,9 +35,9 @@ sys.exit(mamf_main())
 
 @pytest.fixture
 def faulty(tmp_path):
-    def write(*lines: str):
+    def write(*lines: str, clock: str = "None"):
         path = tmp_path / "faulty.py"
-        path.write_text(FAULTY.format(scripts=str(SCRIPTS), fault="\n".join(f"    {line}" for line in lines)))
+        path.write_text(FAULTY.format(scripts=str(SCRIPTS), fault="\n".join(f"    {line}" for line in lines), clock=clock))
         return path
 
     return write
@@ -137,12 +141,7 @@ def test_wrong_products_are_no_figures(run_tool, tmp_path, valid_report, faulty,
 
 
 def test_a_clock_that_stands_still_gives_no_figure(run_tool, tmp_path, faulty, valid_report):
-    path = faulty("right(self, a, b, c)")
-    path.write_text(path.read_text().replace(
-        "from clusterprobe.mamf import", "from clusterprobe.matmul_run import DeviceBench\n"
-        "start = DeviceBench.__init__\n"
-        "DeviceBench.__init__ = lambda self, *a, **k: start(self, *a, **{**k, 'clock': lambda: 5.0})\n"
-        "from clusterprobe.mamf import"))
+    path = faulty("right(self, a, b, c)", clock="lambda: 5.0")
     ended = run_tool(path, *SMALL, *ONE, "--dtype", "fp32")
     assert (ended.rc, ended.err) == (6, "")
     assert "no usable time" in ended.why
@@ -346,13 +345,7 @@ def test_a_rank_that_is_gone_is_named(new_world, signum):
 
 def test_every_figure_is_flop_over_the_clock(run_tool, tmp_path, valid_report, faulty):
     """A clock that gives each product exactly 2 ms: all rates follow by hand, 2 B M N K / 2 ms."""
-    path = faulty("right(self, a, b, c)")
-    path.write_text(path.read_text().replace(
-        "from clusterprobe.mamf import", "import itertools\nfrom clusterprobe.matmul_run import DeviceBench\n"
-        "start = DeviceBench.__init__\n"
-        "ticks = itertools.count(0.0, 0.002)\n"
-        "DeviceBench.__init__ = lambda self, *a, **k: start(self, *a, **{**k, 'clock': lambda: next(ticks)})\n"
-        "from clusterprobe.mamf import"))
+    path = faulty("right(self, a, b, c)", clock="lambda: next(ticks)")
     words = ("--shape", "64x128x256", "--shape", "128x64x64", "--batch", "3", "--dtype", "fp32", "--output-file", "looks.txt")
     ended = run_tool(path, *SMALL, *words)
     assert (ended.rc, ended.err) == (0, "")
@@ -377,7 +370,6 @@ def test_every_figure_is_flop_over_the_clock(run_tool, tmp_path, valid_report, f
 def test_a_device_without_a_figure_is_no_success(new_world, tmp_path, valid_report, faulty):
     """Rank 1 passes the probe and then fails in every product; a gate must not wave it through."""
     path = faulty("if os.environ['RANK'] == '1' and calls > 1: raise RuntimeError('CUDA out of memory')", "right(self, a, b, c)")
-    path.write_text("import os\n" + path.read_text())
     ended = new_world(2).start(path, *SMALL, *ONE, "--dtype", "fp32", "--fail-below", "1e-9").finish()
     assert (ended[0].rc, ended[1].rc) == (7, 7)
     assert "no figure for rank 1@" in ended[0].why
@@ -387,7 +379,6 @@ def test_a_device_without_a_figure_is_no_success(new_world, tmp_path, valid_repo
 
 def test_the_rank_that_cannot_measure_is_named(new_world, faulty):
     path = faulty("if os.environ['RANK'] == '1': raise RuntimeError('no kernel for this card')", "right(self, a, b, c)")
-    path.write_text("import os\n" + path.read_text())
     ended = new_world(2).start(path, *SMALL, *ONE, "--dtype", "fp32").finish()
     assert (ended[0].rc, ended[1].rc) == (6, 6)
     assert "rank 1@" in ended[0].why
