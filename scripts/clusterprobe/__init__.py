@@ -38,6 +38,7 @@ Modules, bottom up (standard library only, except where torch is named; torch is
     cgroup_memory  cgroup_room: what a container or a Slurm job still allows
     device      load_torch, open_device, Device, count_devices, free_memory, wait_for_device   (torch)
     telemetry   open_telemetry(uuid).between(start, end): clocks, power, temperature, throttle reasons
+    listener    ask_listener: who holds the store's port when torch does not get through
     store       StoreClient, report_in, collect_records, present_ranks: the control plane      (torch)
     census      Census.name(rank) → rank 5@node2; facts by content hash; find_differences
     control     Control: gather, gather_all, share/receive, from_rank0, all_together, places   (torch)

@@ -1,4 +1,4 @@
-"""What --dry-run of all_reduce_bench prints, without torch where the device is named: ranks, rows, memory, limits."""
+"""What a run of all_reduce_bench will do: the lines of --dry-run, without torch where the device is named, and the limit of a row."""
 
 from __future__ import annotations
 

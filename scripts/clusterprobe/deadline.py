@@ -117,8 +117,7 @@ class Watchdog:
         """Say what comes next inside the stage. Cheap; equal on all ranks, it shows who is behind."""
         self.place.step = label
         self.place.count += 1
-        self.place.steps += 1
-        self.place.moved = time.monotonic()
+        self.pulse()
 
     def pulse(self) -> None:
         """Work goes on, at this rank's own pace: no place that ranks could be compared by."""

@@ -13,8 +13,6 @@ from typing import Callable, Optional
 
 from clusterprobe.exits import INTERRUPTED, TERMINATED
 
-WRITE_LIMIT = 5.0
-
 
 def signal_exit(signum: int) -> int:
     return TERMINATED if signum == getattr(signal, "SIGTERM", None) else INTERRUPTED

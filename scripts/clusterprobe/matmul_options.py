@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 from clusterprobe.matmul_data import DATA_KINDS
 from clusterprobe.matmul_dtypes import parse_dtypes
 from clusterprobe.matmul_shapes import parse_shape
-from clusterprobe.options import ProbeParser, duration_option, make_parser, path_option
+from clusterprobe.options import (
+    ProbeParser,
+    count_option,
+    duration_option,
+    make_parser,
+    path_option,
+)
 
 DESCRIPTION = """Find the highest matmul rate that a device reaches, over shapes.
 
@@ -24,6 +31,7 @@ EPILOG = """examples:
 
 
 SEARCH_AXES = "axes"  # --search without a word
+MOST_SIDE = 1 << 40  # of a matrix; no row of it fits a device
 
 
 class OneDeviceAction(argparse.Action):
@@ -32,18 +40,6 @@ class OneDeviceAction(argparse.Action):
     def __call__(self, parser, namespace, value, option_string=None):
         namespace.cuda_device = value
         namespace.nproc = 1
-
-
-def positive_int(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 up")
-    return int(text)
-
-
-def count_int(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 up")
-    return int(text)
 
 
 def foreign_knob(text: str) -> str:
@@ -68,15 +64,21 @@ def dtype_option(text: str) -> str:
 def mamf_parser() -> ProbeParser:
     parser = make_parser("mamf-finder", DESCRIPTION, EPILOG, stage_timeout="120s",
                          gate=("TFLOPS", "fail when a device's sustained rate is lower"))
-    shapes = parser.add_argument_group("shapes (C[M,N] = A[M,K] B[K,N])")
+    _add_shapes(parser.add_argument_group("shapes (C[M,N] = A[M,K] B[K,N])"))
+    _add_measurement(parser.add_argument_group("measurement"))
+    _add_text(parser.add_argument_group("text"))
+    return parser
+
+
+def _add_shapes(shapes: Any) -> None:
     for axis in "mnk":
-        shapes.add_argument(f"--{axis}", type=count_int, nargs="+", metavar=axis.upper(),
+        shapes.add_argument(f"--{axis}", type=count_option(0, MOST_SIDE), nargs="+", metavar=axis.upper(),
                             help=f"sizes of {axis.upper()}")
-        shapes.add_argument(f"--{axis}-range", type=count_int, nargs="+", metavar="N",
+        shapes.add_argument(f"--{axis}-range", type=count_option(0, MOST_SIDE), nargs="+", metavar="N",
                             help="START STOP STEP; STOP itself is left out")
     shapes.add_argument("--shape", type=shape_option, action="append", metavar="MxNxK",
                         help="one shape; may be repeated")
-    shapes.add_argument("--batch", type=positive_int, default=1, help="products per call (default %(default)s)")
+    shapes.add_argument("--batch", type=count_option(1), default=1, help="products per call (default %(default)s)")
     shapes.add_argument("--shapes-file", type=path_option, metavar="PATH",
                         help="shapes from a file, MxNxK (or commas, spaces) a line")
     shapes.add_argument("--search", nargs="?", choices=(SEARCH_AXES, "auto", "grid"), const=SEARCH_AXES,
@@ -84,15 +86,17 @@ def mamf_parser() -> ProbeParser:
                              "a sweep where shapes are given, a search where none are")
     shapes.add_argument("--budget", type=duration_option, default="40s", metavar="TIME",
                         help="seconds of measuring per dtype for a search (default %(default)s)")
-    shapes.add_argument("--candidates", type=positive_int, default=360, metavar="N",
+    shapes.add_argument("--candidates", type=count_option(1), default=360, metavar="N",
                         help="shapes that a search starts from (default %(default)s)")
-    shapes.add_argument("--finalists", type=positive_int, default=6, metavar="N",
+    shapes.add_argument("--finalists", type=count_option(1), default=6, metavar="N",
                         help="shapes measured interleaved at the end (default %(default)s)")
-    shapes.add_argument("--passes", type=positive_int, default=1, metavar="N",
+    shapes.add_argument("--passes", type=count_option(1), default=1, metavar="N",
                         help="sweep the shapes this many times (default %(default)s)")
     shapes.add_argument("--order", choices=("shuffled", "given"), default="shuffled",
                         help="order of a sweep (default %(default)s)")
-    how = parser.add_argument_group("measurement")
+
+
+def _add_measurement(how: Any) -> None:
     how.add_argument("--dtype", type=dtype_option, default="bf16", metavar="NAMES",
                      help="bf16, fp16, tf32, fp32, fp64, fp8 (e4m3), fp8_e5m2, fp8_fnuz, int8, torch's names, a "
                           "comma list, or all (default %(default)s)")
@@ -103,19 +107,20 @@ def mamf_parser() -> ProbeParser:
     how.add_argument("--cache", choices=("rotate", "flush", "none"), default="rotate",
                      help="what lies in the last-level cache before a repetition (default %(default)s)")
     how.add_argument("--slow-accum", action="store_true", help="fp8 without the fast, less exact accumulation")
-    how.add_argument("--num-iterations", type=positive_int, metavar="N",
+    how.add_argument("--num-iterations", type=count_option(1), metavar="N",
                      help="counted repetitions per shape of a sweep (default: as many as take 30 ms)")
-    how.add_argument("--num-warmup-iterations", type=count_int, metavar="N",
+    how.add_argument("--num-warmup-iterations", type=count_option(0), metavar="N",
                      help="dropped repetitions before them (default: by time)")
     how.add_argument("--telemetry", choices=("on", "off"), default="on",
                      help="clocks, power, temperature and throttle reasons beside each figure (default %(default)s)")
     how.add_argument("--tune", type=foreign_knob, help=argparse.SUPPRESS)
-    how.add_argument("--cuda-device", type=count_int, action=OneDeviceAction, metavar="INDEX",
+    how.add_argument("--cuda-device", type=count_option(0), action=OneDeviceAction, metavar="INDEX",
                      help="only this device (default: all visible devices at once)")
-    out = parser.add_argument_group("text")
+
+
+def _add_text(out: Any) -> None:
     out.add_argument("--output-file", type=path_option, metavar="PATH", help="also write every look as a line of text")
     out.add_argument("--notes", default="", help="kept in the report")
     out.add_argument("--plot", action="store_true", help="draw the finalists, and the best rate by work per call, as bars")
     out.add_argument("--verbose", dest="verbose", action="store_true", default=False, help="print every look")
     out.add_argument("--no-verbose", dest="verbose", action="store_false", help="print finalists only (default)")
-    return parser

@@ -84,17 +84,6 @@ class ProbeParser(argparse.ArgumentParser):
         )
 
 
-def gate_option(text: str) -> float:
-    """A gate that can act: NaN would let everything pass."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not (math.isfinite(value) and value > 0):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above zero")
-    return value
-
-
 def seed_option(text: str) -> int:
     try:
         value = int(text)
@@ -143,6 +132,14 @@ def rate_option(text: str) -> float:
     if math.isfinite(value) and value >= 0:
         return value
     raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 on")
+
+
+def gate_option(text: str) -> float:
+    """A gate that can act: nothing is ever below zero."""
+    value = rate_option(text)
+    if not value:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
+    return value
 
 
 def count_option(least: int, most: int = MOST_COUNT) -> Callable[[str], int]:

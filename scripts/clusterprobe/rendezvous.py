@@ -113,6 +113,22 @@ def owns_address(address: str) -> bool:
             return False
 
 
+def _refuse_loopback(env: RankEnv, host: str, addresses: Sequence[str]) -> None:
+    """Each of several nodes would look for rank 0 on itself."""
+    several = len(env.nodelist) > 1 or (env.local_world_size or env.world_size) < env.world_size
+    if (
+        several
+        and all(is_loopback(address) for address in addresses)
+        and not nodes_are_here(env.nodelist)
+    ):
+        raise ProbeFailure(
+            CANNOT_RUN,
+            f"{host} is loopback ({addresses[0]}) but the world has more than one node",
+            "set MASTER_ADDR to an address of rank 0 that other nodes reach"
+            + ("" if host in addresses else f"; a line `127.0.1.1 {host}` in /etc/hosts also causes this"),
+        )
+
+
 def choose_endpoint(env: RankEnv, init: Optional[str] = None) -> Endpoint:
     """The store's place from --init, the launcher, or the node list; refuses what can't work."""
     host, port, source = env.master_addr, env.master_port, "MASTER_ADDR"
@@ -145,18 +161,7 @@ def choose_endpoint(env: RankEnv, init: Optional[str] = None) -> Endpoint:
             "give a free port above 1024",
         )
     addresses = resolve_host(host)
-    several = len(env.nodelist) > 1 or (env.local_world_size or env.world_size) < env.world_size
-    if (
-        several
-        and all(is_loopback(address) for address in addresses)
-        and not nodes_are_here(env.nodelist)
-    ):
-        raise ProbeFailure(
-            CANNOT_RUN,
-            f"{host} is loopback ({addresses[0]}) but the world has more than one node",
-            "set MASTER_ADDR to an address of rank 0 that other nodes reach"
-            + ("" if host in addresses else f"; a line `127.0.1.1 {host}` in /etc/hosts also causes this"),
-        )
+    _refuse_loopback(env, host, addresses)
     return Endpoint(host, port or derived_port(env.job or env.launcher), addresses[0], source)
 
 

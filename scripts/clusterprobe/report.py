@@ -13,7 +13,7 @@ import threading
 import time
 from typing import Any, Callable, Dict, List, Optional, Sequence, TextIO
 
-from clusterprobe.exits import CANNOT_RUN, EXIT_STATUS, OK, PARTIAL, UNEXPECTED, USAGE, ProbeFailure
+from clusterprobe.exits import EXIT_STATUS, OK, PARTIAL, UNEXPECTED, USAGE, ProbeFailure
 from clusterprobe.streams import is_utf8, say
 from clusterprobe.strictjson import claim_file, replace_file, strict_json
 from clusterprobe.version import PROBE_VERSION, SCHEMA_VERSION
@@ -210,7 +210,3 @@ def exit_code(rc: int, exit_zero: bool) -> int:
     """What the process ends with: --exit-zero hides verdicts, not crashes, wrong use or interruptions."""
     judged = (OK, UNEXPECTED, USAGE, 130, 143)
     return rc if not exit_zero or rc in judged else OK
-
-
-def could_not_run(reason: str, hint: str = "") -> ProbeFailure:
-    return ProbeFailure(CANNOT_RUN, reason, hint)

@@ -157,6 +157,35 @@ def missing_ranks(client: StoreClient, name: str, world: int) -> List[int]:
     return absent
 
 
+def _open_server(dist: Any, endpoint: Endpoint, limit: float, prefix: str, world: int) -> Any:
+    """The store of rank 0, or why this host can't have one there."""
+    taken = port_is_taken(endpoint)
+    if taken:
+        raise ProbeFailure(
+            CANNOT_RUN,
+            f"port {endpoint.port} can't be opened on rank 0's host ({taken})",
+            "set MASTER_PORT to a free port; `ss -ltnp` shows who holds this one",
+        )
+    refuse_few_files(world)
+    if port_swallows(endpoint):
+        raise ProbeFailure(
+            CANNOT_RUN,
+            f"rank 0's own host drops what is sent to {endpoint}, no store can open there",
+            f"let port {endpoint.port} in: look at `nft list ruleset` or `iptables -S INPUT`",
+        )
+    server = dist.TCPStore(
+        endpoint.address,
+        endpoint.port,
+        None,
+        True,
+        wait_for_workers=False,
+        timeout=timedelta(seconds=limit),
+    )
+    # The server is a client as well; it greets before the others' patience runs.
+    StoreClient(server, prefix).put("hello", {"world": world})
+    return server
+
+
 def open_stores(
     env: RankEnv, endpoint: Endpoint, limit: float, prefix: str
 ) -> Tuple[Any, List[StoreClient]]:
@@ -166,30 +195,7 @@ def open_stores(
 
     server, end = None, time.monotonic() + limit
     if env.rank == 0 and not env.agent_store:
-        taken = port_is_taken(endpoint)
-        if taken:
-            raise ProbeFailure(
-                CANNOT_RUN,
-                f"port {endpoint.port} can't be opened on rank 0's host ({taken})",
-                "set MASTER_PORT to a free port; `ss -ltnp` shows who holds this one",
-            )
-        refuse_few_files(env.world_size)
-        if port_swallows(endpoint):
-            raise ProbeFailure(
-                CANNOT_RUN,
-                f"rank 0's own host drops what is sent to {endpoint}, no store can open there",
-                f"let port {endpoint.port} in: look at `nft list ruleset` or `iptables -S INPUT`",
-            )
-        server = dist.TCPStore(
-            endpoint.address,
-            endpoint.port,
-            None,
-            True,
-            wait_for_workers=False,
-            timeout=timedelta(seconds=limit),
-        )
-        # The server is a client as well; it greets before the others' patience runs.
-        StoreClient(server, prefix).put("hello", {"world": env.world_size})
+        server = _open_server(dist, endpoint, limit, prefix, env.world_size)
     else:
         wait_for_listener(endpoint, limit, "the launcher's agent" if env.agent_store else "rank 0")
     stores = [

@@ -84,10 +84,6 @@ class NvmlSource:
             throttle,
         )
 
-    def power_limit_w(self) -> Optional[float]:
-        limit = self._number("nvmlDeviceGetEnforcedPowerLimit")
-        return None if limit is None else limit / 1000.0
-
     def _number(self, name: str, *args: int) -> Optional[float]:
         value = ctypes.c_uint()
         call = getattr(self._library, name, None)
@@ -116,15 +112,6 @@ def open_nvml(uuid: Optional[str]) -> Optional[NvmlSource]:
         if library.nvmlDeviceGetHandleByUUID(name.encode(), ctypes.byref(handle)) == 0:
             return NvmlSource(library, handle)
     return None
-
-
-def nvml_text(function: str) -> Optional[str]:
-    """A version string such as nvmlSystemGetDriverVersion gives."""
-    library = load_nvml()
-    if library is None:
-        return None
-    buffer = ctypes.create_string_buffer(96)
-    return buffer.value.decode() if getattr(library, function)(buffer, 96) == 0 else None
 
 
 class RecordedSource:

@@ -83,6 +83,10 @@ def _still_moving(answer: Dict[str, Any]) -> bool:
     return idle <= PACES * (answer["seconds"] - idle) / steps + POLL_SLACK
 
 
+def _stack_end(answer: Dict[str, Any]) -> str:
+    return f"its stack ends in {answer['stack'][-1] if answer.get('stack') else '?'}"
+
+
 def _judge_paces(census: Census, roll: Dict[int, Dict[str, Any]], where: str) -> Dict[str, Any]:
     """Ranks that work at their own pace and wait for nobody: one that stopped is stuck by itself."""
     stuck = [
@@ -97,26 +101,18 @@ def _judge_paces(census: Census, roll: Dict[int, Dict[str, Any]], where: str) ->
             "reason": f"{where}: the limit passed while all {len(roll):,} ranks were at work, each at its own pace",
         }
     answer = roll[stuck[0]]
-    stack = answer["stack"][-1] if answer.get("stack") else "?"
     others = ", the other ranks went on" if len(stuck) < len(roll) else ""
     return {
         "culprits": stuck[:64],
-        "hint": f"its stack ends in {stack}",
+        "hint": _stack_end(answer),
         "reason": f"{where}: {census.names(stuck)} stopped working {answer['idle']:g} s before the end{others}",
     }
 
 
-def _judge_places(
-    census: Census, roll: Dict[int, Dict[str, Any]], cause: Dict[str, Any], where: str
-) -> Dict[str, Any]:
-    """All ranks live: who is behind the others?"""
-    if cause.get("kind") != "timeout":
-        return {
-            "rc": cause["rc"],
-            "culprits": [cause["rank"]],
-            "hint": cause.get("hint", ""),
-            "reason": f"{census.name(cause['rank'])}: {cause['reason']}",
-        }
+def _judge_slowness(
+    roll: Dict[int, Dict[str, Any]], cause: Dict[str, Any], where: str
+) -> Optional[Dict[str, Any]]:
+    """A limit passed while everybody moved: the limit is too short. None when somebody stands still."""
     if cause.get("limit") == "--timeout" and all(
         answer.get("idle", RUN_SLACK) < RUN_SLACK for answer in roll.values()
     ):
@@ -133,6 +129,23 @@ def _judge_places(
             "reason": f"{where}: all {len(roll):,} ranks were still moving, {slowest['steps']:,} steps in "
             f"{slowest['seconds']:g} s; that is too slow for the time limit",
         }
+    return None
+
+
+def _judge_places(
+    census: Census, roll: Dict[int, Dict[str, Any]], cause: Dict[str, Any], where: str
+) -> Dict[str, Any]:
+    """All ranks live: who is behind the others?"""
+    if cause.get("kind") != "timeout":
+        return {
+            "rc": cause["rc"],
+            "culprits": [cause["rank"]],
+            "hint": cause.get("hint", ""),
+            "reason": f"{census.name(cause['rank'])}: {cause['reason']}",
+        }
+    slow = _judge_slowness(roll, cause, where)
+    if slow:
+        return slow
     furthest = max(answer["count"] for answer in roll.values())
     behind = sorted(rank for rank, answer in roll.items() if answer["count"] < furthest)
     one_stage = len({answer["stage"] for answer in roll.values()}) == 1
@@ -152,10 +165,9 @@ def _judge_places(
     last = [rank for rank in behind if roll[rank]["count"] == slowest]
     answer = roll[last[0]]
     at = f"{answer['stage']}{', ' + answer['step'] if answer['step'] else ''}"
-    stack = answer["stack"][-1] if answer.get("stack") else "?"
     return {
         "culprits": last[:64],
-        "hint": f"its stack ends in {stack}",
+        "hint": _stack_end(answer),
         "reason": f"{where}: {census.names(last)} fell behind, for {answer['seconds']:g} s in {at}",
     }
 

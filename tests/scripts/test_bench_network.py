@@ -63,9 +63,6 @@ class Lab:
         self.inside(self.names[number], "tc", "qdisc", "replace", "dev", "eth0", "root", "tbf", "rate", f"{mbit}mbit",
                     "burst", "64kb", "latency", "100ms")
 
-    def uncap(self, number: int) -> None:
-        self.inside(self.names[number], "tc", "qdisc", "del", "dev", "eth0", "root")
-
     def run(self, python: str, folder: Path, *options: str, per_host: int = 1, limit: float = 280) -> dict[int, Ended]:
         world, port = len(self.names) * per_host, str(free_port())
         ranks = {}

@@ -264,7 +264,7 @@ def test_wrong_use_leaves_a_good_report_alone(run_tool, tmp_path):
 
 @pytest.mark.parametrize("words", [
     ("--fail-below", "nan"), ("--fail-below", "-5"), ("--fail-below", "inf"), ("--seed", "99999999999999999999"),
-    ("--output-file", ""), ("--m", "²"), ("--tune", "max_size=4096"),
+    ("--output-file", ""), ("--m", "²"), ("--batch", "٣"), ("--tune", "max_size=4096"),
 ])
 def test_values_that_could_not_act_are_wrong_use(words):
     done = subprocess.run([sys.executable, str(TOOL), *words, "--dry-run"], capture_output=True, text=True, timeout=30)
