@@ -8,7 +8,6 @@ from clusterprobe.exits import CANNOT_RUN, ProbeFailure
 from clusterprobe.expected import expected_hosts
 from clusterprobe.launch import RankEnv, derived_port, detect_launch
 from clusterprobe.rendezvous import choose_endpoint
-from clusterprobe.spawn import child_environment
 
 TORCHRUN = {
     "RANK": "5",
@@ -191,12 +190,3 @@ def test_derived_ports_differ_by_job_and_stay_clear():
     assert len(ports) > 470
     assert all(20000 <= port < 30000 for port in ports)
     assert derived_port("7.0") == derived_port("7.0")
-
-
-def test_local_ranks_share_the_cores(monkeypatch):
-    monkeypatch.setattr("clusterprobe.spawn.usable_cores", lambda: 8)
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    threads = [child_environment(RankEnv("single", 0, 1), 0, count, 29500, 1)["OMP_NUM_THREADS"] for count in (2, 5, 16)]
-    assert threads == ["4", "1", "1"]
-    monkeypatch.setenv("OMP_NUM_THREADS", "6")
-    assert child_environment(RankEnv("single", 0, 1), 0, 2, 29500, 1)["OMP_NUM_THREADS"] == "6"

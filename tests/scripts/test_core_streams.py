@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 
 import pytest
 from conftest import GPU_TEST, SCRIPTS, clean_environment, load_report
 
+from clusterprobe.exits import CANNOT_RUN
+
 MAMF = SCRIPTS / "mamf-finder.py"
 QUICK = ("--device", "cpu", "--json", "out.json")
+TELL = """
+import sys
+sys.path.insert(0, {scripts!r})
+from clusterprobe.streams import settle_streams
+from clusterprobe.report import Report
+settle_streams()
+report = Report("probe", sys.argv, {{}}, {target!r})
+report.line("rank 1 → rank 2 … 3 µs × 4 é")
+report.finish(0, "all is well")
+"""
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
@@ -44,3 +57,52 @@ def test_closed_streams_change_no_exit_status(torch_python, tmp_path, closed):
     assert load_report(tmp_path / "out.json")["status"] == "ok"
     if closed in ("<&-", "2>&-"):
         assert "RESULT status=ok rc=0" in done.stdout
+
+
+def tell(redirect: str, target: str = "none", **environ: str) -> subprocess.CompletedProcess:
+    script = TELL.format(scripts=str(SCRIPTS), target=target)
+    return subprocess.run(
+        ["bash", "-c", f'"$0" -c "$1" $\'\\xff\' {redirect}', sys.executable, script],
+        env={**clean_environment(), **environ},
+        text=True,
+        capture_output=True,
+        timeout=30,
+    )
+
+
+def test_a_full_stdout_continues_on_stderr():
+    done = tell("> /dev/full")
+    assert done.returncode == 0
+    told, first, *_, last = done.stderr.splitlines()
+    assert "stdout can't be written (No space left on device)" in told
+    assert first.startswith("rank 1")
+    assert last.startswith("RESULT status=ok")
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("redirect", ["> /dev/full 2>&1", "2> /dev/full"])
+def test_a_full_disk_for_both_is_no_error(redirect, unbuffered):
+    done = tell(redirect, PYTHONUNBUFFERED=unbuffered)
+    assert done.returncode == 0
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("redirect", ["2> /dev/full", "2>&-"])
+def test_the_document_survives_a_bad_stderr(redirect):
+    """With --json - the text goes to stderr; when that fails, stdout is not touched."""
+    document = json.loads(tell(redirect, "-").stdout)
+    assert document["rc"] == 0
+
+
+@pytest.mark.parametrize("option", ["--help", "--version", "--dry-run"])
+def test_help_on_a_full_disk_is_no_success(option):
+    done = subprocess.run(
+        ["bash", "-c", f'"$0" "$1" {option} > /dev/full', sys.executable, str(GPU_TEST)],
+        env=clean_environment(),
+        text=True,
+        capture_output=True,
+        timeout=30,
+    )
+    assert done.returncode == CANNOT_RUN
+    assert "Traceback" not in done.stderr
+    assert "torch-distributed-gpu-test" in done.stderr

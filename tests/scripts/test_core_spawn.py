@@ -1,0 +1,45 @@
+"""Local ranks without a launcher: their environment, their start, and an end that leaves the verdict told."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from clusterprobe.exits import ProbeFailure
+from clusterprobe.launch import RankEnv
+from clusterprobe.spawn import await_ranks, child_environment, start_ranks
+
+
+def test_local_ranks_share_the_cores(monkeypatch):
+    monkeypatch.setattr("clusterprobe.spawn.usable_cores", lambda: 8)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    threads = [child_environment(RankEnv("single", 0, 1), 0, count, 29500, 1)["OMP_NUM_THREADS"] for count in (2, 5, 16)]
+    assert threads == ["4", "1", "1"]
+    monkeypatch.setenv("OMP_NUM_THREADS", "6")
+    assert child_environment(RankEnv("single", 0, 1), 0, 2, 29500, 1)["OMP_NUM_THREADS"] == "6"
+
+
+def child(code: str) -> subprocess.Popen:
+    return subprocess.Popen([sys.executable, "-c", code])
+
+
+def test_the_rank_that_tells_the_verdict_is_not_killed_first(monkeypatch):
+    """A rank died at once; rank 0 needs the time of a stage to find out who, longer than the others' rest."""
+    monkeypatch.setattr("clusterprobe.spawn.SETTLE", 0.5)
+    ranks = [child("import time; time.sleep(2); raise SystemExit(5)"), child("raise SystemExit(6)")]
+    assert await_ranks(ranks, 60, 60) == []
+    assert [rank.returncode for rank in ranks] == [5, 6]
+
+
+def test_ranks_that_stay_after_the_verdict_are_killed(monkeypatch):
+    monkeypatch.setattr("clusterprobe.spawn.SETTLE", 0.5)
+    ranks = [child("raise SystemExit(5)"), child("import time; time.sleep(60)")]
+    assert await_ranks(ranks, 60, 60) == [1]
+    assert [rank.returncode for rank in ranks] == [5, -9]
+
+
+def test_a_host_that_can_not_start_all_local_ranks():
+    with pytest.raises(ProbeFailure, match="can't start local rank 0 of 2"):
+        start_ranks(["/no/such/python"], [{}, {}])
