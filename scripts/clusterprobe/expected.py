@@ -52,10 +52,9 @@ def hosts_by_layout(layout: RankLayout, records: RankRecords) -> Optional[Dict[i
 
 def expected_hosts(env: RankEnv, ranks: List[int], records: RankRecords) -> Dict[int, str]:
     """Host by rank, for those of the ranks where it is known."""
-    if env.nodelist and env.tasks_per_node:
+    if env.nodelist and env.tasks_per_node and env.placement in ("block", "cyclic"):
         listed = {rank: listed_host(env, rank) for rank in ranks}
-        if env.placement in ("block", "cyclic"):
-            return {rank: host for rank, host in listed.items() if host}
+        return {rank: host for rank, host in listed.items() if host}
     fits = []
     for layout in possible_layouts(env):
         hosts = hosts_by_layout(layout, records)

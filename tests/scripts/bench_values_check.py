@@ -20,6 +20,7 @@ from clusterprobe.collective_values import (
     ReduceRule,
     known_types,
     moved_value,
+    type_bytes,
 )
 from clusterprobe.device import load_torch
 
@@ -105,12 +106,14 @@ def sensitivity():
 
 
 def buffers():
-    """Poison is always wrong, a fill is always right, one changed value is always found."""
+    """Poison is always wrong, a fill is always right, one changed value is always found, and sizes by name are torch's."""
     bad = []
     for dtype in known_types(torch):
         for pattern in ("moved", "result"):
             made = CheckedBuffers(torch, dtype, "cpu", ReduceRule("sum", dtype, 5))
             tensor = made.empty(1001, offset=1)
+            if tensor.element_size() != type_bytes(dtype):
+                bad.append([dtype, "bytes", type_bytes(dtype)])
             made.targets = [Region(tensor, pattern, 3, 17)]
             made.poison()
             if made.wrong()[0] != 1001:

@@ -336,8 +336,8 @@ def test_half_the_rate_on_a_loaded_host_is_not_a_link_of_a_hundredth():
 
 def test_a_suspect_is_not_held_against_another():
     suspects = [Suspect(2, "into", 1.0, 9.0, -9.0), Suspect(1, "out", 1.0, 9.0, -9.0)]
-    turns = sound_turns(5, 1, suspects, 3)
-    assert {pair_partner(5, turn, 1) for turn in turns} == {0, 3, 4}
+    for most in (3, 9):
+        assert {pair_partner(5, turn, 1) for turn in sound_turns(5, 1, suspects, most)} == {0, 3, 4}
     assert len(sound_turns(2048, 7, suspects, 3)) == 3
     crowd = [Suspect(seat, "out", 1.0, 9.0, -9.0) for seat in range(4)]
     assert len(sound_turns(4, 0, crowd, 3)) == 3  # nobody is above suspicion

@@ -156,6 +156,8 @@ def test_a_distribution_without_a_known_rule_names_no_host(words):
     assert where(other, 5) is None
     seen = {0: ("n1", 0), 1: ("n1", 1), 2: ("n2", 0), 3: ("n2", 1), 4: ("n1", 2), 6: ("n2", 2)}
     assert where(other, 5, seen) is None
+    blocks = {0: ("n1", 0), 1: ("n1", 1), 2: ("n1", 2), 6: ("n2", 2)}
+    assert where(other, 5, blocks) == "n2"  # all that reported sit as in blocks
 
 
 def test_ranks_dealt_out_in_turn_are_not_taken_for_blocks():

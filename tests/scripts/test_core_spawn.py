@@ -33,6 +33,12 @@ def test_the_rank_that_tells_the_verdict_is_not_killed_first(monkeypatch):
     assert [rank.returncode for rank in ranks] == [5, 6]
 
 
+def test_the_first_rank_alone_has_a_stage_from_when_it_is_alone():
+    """While another rank lives as well, the two may still find out together who is gone."""
+    ranks = [child(f"import time; time.sleep({seconds}); raise SystemExit(5)") for seconds in (3, 0, 2.5)]
+    assert await_ranks(ranks, 60, 2) == []
+
+
 def test_ranks_that_stay_after_the_verdict_are_killed(monkeypatch):
     monkeypatch.setattr("clusterprobe.spawn.SETTLE", 0.5)
     ranks = [child("raise SystemExit(5)"), child("import time; time.sleep(60)")]

@@ -79,6 +79,23 @@ def test_a_full_stdout_continues_on_stderr():
     assert last.startswith("RESULT status=ok")
 
 
+SETTLED = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from clusterprobe.streams import settle_streams
+settle_streams()
+with open(sys.argv[2], "w") as file:
+    file.write(str(file.fileno()))
+"""
+
+
+def test_a_file_does_not_take_the_number_of_a_closed_stream(tmp_path):
+    """What a library writes to descriptor 1 would land in the report."""
+    line = f'exec "{sys.executable}" -c "$0" "$@" <&- >&- 2>&-'
+    subprocess.run(["bash", "-c", line, SETTLED, str(SCRIPTS), str(tmp_path / "number")], env=clean_environment(), check=True, timeout=30)
+    assert int((tmp_path / "number").read_text()) > 2
+
+
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("redirect", ["> /dev/full 2>&1", "2> /dev/full"])
 def test_a_full_disk_for_both_is_no_error(redirect, unbuffered):
