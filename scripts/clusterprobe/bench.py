@@ -201,7 +201,7 @@ class CollectiveBench:
             report.warn(f"{self.session.control.name(rank)} takes {ratio:.2f} x the median rank's time")
         for text in text_plot(document["results"]):
             report.line(text)
-        unwritten = self._files(document)
+        unwritten = self._files(document["results"])
         rc, reason, lines = judge_run(args, document, old, sizes_named, transport, self.gaps)
         report.line()
         for text in lines:
@@ -213,22 +213,22 @@ class CollectiveBench:
             return PARTIAL, f"{reason}; {unwritten} could not be written"
         return rc, reason
 
-    def _files(self, document: Dict[str, Any]) -> str:
-        """Plot and CSV; returns what was asked for and can't be written. Without matplotlib the bars stand for the plot."""
+    def _files(self, rows: Sequence[Dict[str, Any]]) -> str:
+        """Plot and CSV; returns what was asked for and can't be written."""
         unwritten = []
-        if self.args.plot:
-            why_not = png_plot(self.args.plot, document["results"], f"{BENCH_NAME}, {counted(self.env.world_size, 'rank')}", self.cells)
-            if why_not.startswith("cannot write"):
-                self.report.warn(why_not)
-                unwritten.append(self.args.plot)
-            elif why_not:
-                self.report.warn(f"no plot in {self.args.plot}: {why_not}")
-            else:
-                self.report.line(f"plot: {os.path.abspath(self.args.plot)}")
-        if self.args.csv:
+        for path, write in ((self.args.plot, self._plot), (self.args.csv, lambda path, rows: replace_file(path, csv_text(rows)))):
             try:
-                replace_file(self.args.csv, csv_text(document["results"]))
+                if path:
+                    write(path, rows)
             except OSError as error:
-                self.report.warn(f"cannot write {self.args.csv}: {error.strerror or error}")
-                unwritten.append(self.args.csv)
+                self.report.warn(f"cannot write {path}: {error.strerror or error}")
+                unwritten.append(path)
         return " and ".join(unwritten)
+
+    def _plot(self, path: str, rows: Sequence[Dict[str, Any]]) -> None:
+        """Without matplotlib the bars stand for it."""
+        why_not = png_plot(path, rows, f"{BENCH_NAME}, {counted(self.env.world_size, 'rank')}", self.cells)
+        if why_not:
+            self.report.warn(f"no plot in {path}: {why_not}")
+        else:
+            self.report.line(f"plot: {os.path.abspath(path)}")

@@ -37,7 +37,7 @@ def text_plot(rows: Sequence[Mapping[str, Any]], most: int = 4) -> List[str]:
 
 
 def png_plot(path: str, rows: Sequence[Mapping[str, Any]], title: str, cells: Optional[Any] = None) -> str:
-    """Write a PNG; returns why not, or an empty string."""
+    """Write a PNG; returns why there is none to write, or an empty string."""
     try:
         import matplotlib
         matplotlib.use("Agg")
@@ -58,8 +58,6 @@ def png_plot(path: str, rows: Sequence[Mapping[str, Any]], title: str, cells: Op
     try:
         figure.tight_layout()
         figure.savefig(path, format="png", dpi=120)
-    except OSError as error:
-        return f"cannot write {path}: {error.strerror or error}"
     finally:
         pyplot.close(figure)
     return ""
