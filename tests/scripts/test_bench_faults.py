@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
 import signal
 import socket
+import stat
 import subprocess
 import time
 
 import pytest
 from conftest import SCRIPTS, clean_environment
+from test_gpu_test_worlds import host_address
 
 pytestmark = pytest.mark.slow
 BENCH = SCRIPTS / "all_reduce_bench.py"
@@ -64,8 +68,6 @@ def test_late_rank_is_named_with_the_amount(new_world, planted, tmp_path, valid_
     each = fault("late", 4, 2)
     for rank in each:
         each[rank]["CLUSTERPROBE_NODE"] = "abcd"[rank]
-    from test_gpu_test_worlds import host_address
-
     ended = new_world(4, address=host_address()).start(
         planted, "--device", "cpu", "--json", "r.json", "--sizes", "64,4K,64K", "--num-iterations", "10", each=each).finish()
     assert codes(ended) == {0}, ended
@@ -256,9 +258,6 @@ def test_a_device_that_is_full_is_written_in_place(run_tool, tmp_path):
     done = run_tool(BENCH, "--nproc", "2", *OPTIONS[:2], "--sizes", "8", "--num-iterations", "2", "--json", "none",
                     "--csv", "/dev/full")
     assert "warning: cannot write /dev/full: No space left on device" in done.out
-    import os
-    import stat
-
     assert stat.S_ISCHR(os.stat("/dev/full").st_mode)
 
 
@@ -266,8 +265,6 @@ def test_closed_output_does_not_stop_the_run(torch_python, tmp_path):
     """`| head -1`: the report still gets all rows."""
     line = f"{torch_python} {BENCH} --nproc 2 --device cpu --sizes 8,64,512 --num-iterations 2 --json r.json | head -1"
     subprocess.run(["sh", "-c", line], env=clean_environment(), cwd=tmp_path, timeout=120, capture_output=True)
-    import json
-
     document = json.loads((tmp_path / "r.json").read_text())
     assert (document["rc"], len(document["results"])) == (0, 3)
 

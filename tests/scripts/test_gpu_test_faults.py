@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from conftest import GPU_TEST, clean_environment, free_port
+from test_gpu_test_worlds import host_address
 
 pytestmark = pytest.mark.slow
 
@@ -94,8 +95,6 @@ def test_missing_rank_is_expected_on_its_neighbours_host(new_world):
 
 
 def socket_address() -> str:
-    from test_gpu_test_worlds import host_address
-
     return host_address()
 
 
