@@ -328,6 +328,7 @@ SMALL = '<figure class="figure" id="small"><img src="asset:small.png" alt="Small
 WORDS = f"<p>Words. {'word ' * 60}</p>"
 NOTED = '<p>Noted.<a class="fnref" role="doc-noteref" id="fnref-1" href="#fn-1"><sup>1</sup></a></p>'
 NOTES = '<section class="footnotes" role="doc-endnotes"><ol><li id="fn-1" role="doc-footnote"><p>Said.</p></li></ol></section>'
+CODE = '<figure class="code" data-lang="{0}"><pre><code>{1}</code></pre></figure>'
 # What follows a figure that its page has no room for.
 FOLLOWERS = {
     "heading": f'<h2 id="next">Next</h2>{WORDS}',
@@ -335,10 +336,11 @@ FOLLOWERS = {
     "list": f"<p>They are:</p><ul><li>first</li><li>second</li></ul>{WORDS}",
     "row": table("wrap", ["Row"], [["<br/>".join(["whole row"] * 24)]]),
     "note": f"{NOTED}{WORDS * 3}{NOTES}",
+    "run": f"<p>Run:</p>{CODE.format('bash', 'command')}{CODE.format('output', 'answer')}{WORDS}",
 }
 
 
-def test_a_figure_passes_no_heading_no_figure_and_no_line_that_announces(tmp_path):
+def test_a_figure_passes_no_heading_no_figure_and_parts_nothing_that_belongs_together(tmp_path):
     """What fits no better stays behind the figure, too; a note comes along with what calls it."""
     before = "".join(f"<p>Before {n}. {'word ' * 60}</p>" for n in range(5))
     book = fixture.of_bodies(tmp_path, *(chapter(before + TALL + after, f"of-{n}") for n, after in FOLLOWERS.items()))
@@ -362,3 +364,4 @@ def test_a_figure_passes_no_heading_no_figure_and_no_line_that_announces(tmp_pat
     assert ["whole row" in page for page in made.pages[row - 1 : row + 2]] == [False, False, True]
     assert re.search(r"Noted\.1.*Said\.", page_before["note"], re.DOTALL)
     assert "".join(made.pages).count("Said.") == 1
+    assert re.search(r"Run:\s+command\s+answer", page_before["run"])

@@ -3,7 +3,8 @@
 A figure is one block, so where it does not fit its page ends early, by a third and more. WeasyPrint has no floats
 that go to the next page; here its layout of a chapter's section is asked again, with the figure behind the block
 that followed it. Only the page is laid out again, and only boxes move: tags keep the order of the source.
-A figure never passes a heading or another figure, and never leaves a line that announces it.
+A figure never passes a heading or another figure, never leaves a line that announces it, and never comes between
+a command and its output.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def _figure_that_waits(context, box: boxes.Box, found: tuple) -> tuple[int, int]
     for to, follower in enumerate(box.children[index + 1 :], index + 1):
         if not _passes(follower):
             return None
-        if "announces" not in _classes(follower):
+        if "announces" not in _classes(follower) and not any(map(_is_output, box.children[to + 1 : to + 2])):
             return index, to
     return None
 
@@ -82,6 +83,10 @@ def _passes(box: boxes.Box) -> bool:
     if box.element_tag == "figure":
         return not kinds.isdisjoint({"code", "table"}) and "landscape" not in kinds
     return box.element_tag in ("p", "ul", "ol", "dl", "div", "aside", "blockquote")
+
+
+def _is_output(box: boxes.Box) -> bool:
+    return box.element is not None and box.element.get("data-lang") == "output"
 
 
 def _classes(box: boxes.Box) -> list[str]:
