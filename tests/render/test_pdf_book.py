@@ -10,6 +10,7 @@ from pathlib import Path
 
 import page as page_validation
 import pikepdf
+import pypdfium2
 import pytest
 
 from bookpress import fonts
@@ -55,6 +56,28 @@ def test_references_to_other_chapters_tell_their_page(made):
     said = made.links(made.places["hangs"][0])["accelerators/tbl-dense"]
     told = re.search(r"\(p\.\s(\d+)\)", " ".join(said))[1]
     assert told == made.labels[made.places["accelerators/tbl-dense"][0]]
+
+
+def test_a_page_number_stands_beside_the_words_of_its_link(tmp_path):
+    """Where the number has two digits, though the chapter that is meant begins on page 1."""
+    said = "A rank that waits for the slowest of them names the victim and not the culprit in its log. " * 6
+    long = f"{'<p>' + said + '</p>'}" * 55
+    made = pdfs.make(fixture.of_bodies(
+        tmp_path,
+        f'<section class="chapter" id="one"><h1 id="top-one">One</h1>{long}<h2 id="end">End</h2><p>It.</p></section>',
+        '<section class="chapter" id="two"><h1 id="top-two">Two</h1><p><a href="book:one#end">Lookat</a>.</p></section>',
+    ), tmp_path)  # fmt: skip
+    page = made.page_with("Lookat")
+    number = re.search(r"\(p\. (\d+)\)", made.pages[page])
+    assert len(number[1]) == 2
+    document = pypdfium2.PdfDocument(made.file)
+    try:
+        words = document[page].get_textpage()
+        link, after = (words.search(text).get_next()[0] for text in ("Lookat", number[0]))
+        right = words.get_charbox(link + len("Lookat") - 1)[2]
+        assert words.get_charbox(after)[0] > right + 1, "points"
+    finally:
+        document.close()
 
 
 def test_front_matter_counts_roman_and_the_body_arabic(made):

@@ -23,7 +23,7 @@ from .sheet import columns, measure
 
 _LIBRARIES = ("weasyprint", "pydyf", "fonttools", "tinycss2", "cssselect2", "Pyphen", "pillow", "ziamath")
 _CROSS = re.compile(r'href="(book:[^"]+)"')
-_CHARACTERS_PER_PAGE = 5200  # of markup, on the default page
+_CHARACTERS_PER_PAGE = 2800  # of markup, on the default page: plain prose; pages with tables and links hold more
 _SHARED_OBJECTS = {"libpango-1.0.so.0": "pango_version_string", "libharfbuzz.so.0": "hb_version_string"}
 
 
@@ -105,8 +105,9 @@ def all_orders(book: Book, css: str) -> list[Order]:
 def expected_pages(book: Book) -> Callable[[str], int]:
     """About which page a `book:` link will lead to, from the lengths of the bodies alone.
 
-    Only the number of digits matters, for the room left in the line; the true number comes at the end. It must not
-    depend on an earlier build, or two builds would differ.
+    Only the number of digits matters, for the room left in the line; the true number comes at the end. Rather too
+    high: a digit too many leaves a gap, one too few is printed over the link. It must not depend on an earlier
+    build, or two builds would differ.
     """
     starts, at = {}, 1.0
     for chapter in book.chapters:
