@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
-from typing import List, Mapping, Sequence
+from typing import Callable, List, Mapping, Sequence
 
 from clusterprobe.exits import (
     CANNOT_RUN,
@@ -28,6 +28,8 @@ from clusterprobe.units import rank_ranges
 
 POSIX = os.name == "posix"
 SETTLE = 30.0  # seconds that the other ranks have once the verdict is told
+SILENT_FIRST = 2.0  # that rank 0 has when another told the verdict in its place and all others ended
+FIRST_TOLD, OTHER_TOLD = b"0", b"1"
 
 
 def free_port() -> int:
@@ -70,7 +72,8 @@ def tell_parent(environ: Mapping[str, str]) -> None:
     """This local rank printed the verdict, so that its parent need not."""
     if environ.get(SPAWNED, "").isdigit():
         try:
-            os.write(int(environ[SPAWNED]), b"t")
+            first = environ.get("LOCAL_RANK") == "0"
+            os.write(int(environ[SPAWNED]), FIRST_TOLD if first else OTHER_TOLD)
         except OSError:
             pass  # the parent is gone, nobody asks
 
@@ -101,9 +104,9 @@ def spawn_ranks(
     """Run the ranks to their end and return their common exit code. Signals go on to all of them."""
     port = free_port()
     whole = replace(env, world_size=max(env.world_size, 1))
-    ear, mouth = os.pipe()
-    environments = [child_environment(whole, local, count, port, mouth) for local in range(count)]
-    children = start_ranks(own_command(words), environments, (mouth,) if POSIX else ())
+    ear = VerdictEar()
+    environments = [child_environment(whole, local, count, port, ear.mouth) for local in range(count)]
+    children = start_ranks(own_command(words), environments, (ear.mouth,) if POSIX else ())
 
     def forward(signum: int, frame: object) -> None:
         for child in children:
@@ -113,32 +116,47 @@ def spawn_ranks(
     # A terminal sends Ctrl-C to the whole group; the ranks get it without us.
     signal.signal(signal.SIGINT, signal.SIG_IGN if os.isatty(0) else forward)
     signal.signal(signal.SIGTERM, forward)
-    killed = await_ranks(children, limit + SETTLE, stage_limit + SETTLE)
+    killed = await_ranks(children, limit + SETTLE, stage_limit + SETTLE, ear.told)
     codes = [child.returncode for child in children]
     natural = [code for local, code in enumerate(codes) if code >= 0 and local not in killed]
-    if natural and (len(natural) == count or heard(ear)):
+    if natural and (len(natural) == count or not POSIX or ear.told()):
         return worst_exit(natural)
     rc = worst_exit([*natural, MISSING_RANK])
     tell_unnatural_end(env.rank, codes, killed, tool, rc)
     return rc
 
 
-def heard(ear: int) -> bool:
-    """Whether a rank told the verdict; the ranks that would may be the ones that were killed."""
-    if not POSIX:
-        return True  # no way to know: other systems pass no open files on
-    os.set_blocking(ear, False)
-    try:
-        return bool(os.read(ear, 1))
-    except BlockingIOError:
-        return False
+class VerdictEar:
+    """Hears which local ranks told the verdict; those that would may be the ones that were killed or stopped.
+
+    There is no way to know on other systems than POSIX, where a child gets no open file.
+    """
+
+    def __init__(self) -> None:
+        self._ear, self.mouth = os.pipe()
+        self._told = b""
+        if POSIX:
+            os.set_blocking(self._ear, False)
+
+    def told(self) -> bytes:
+        try:
+            self._told += os.read(self._ear, 4096) if POSIX else b""
+        except BlockingIOError:
+            pass  # nobody, since the last look
+        return self._told
 
 
-def await_ranks(children: List[subprocess.Popen], limit: float, alone_limit: float) -> List[int]:
+def await_ranks(
+    children: List[subprocess.Popen],
+    limit: float,
+    alone_limit: float,
+    told_by: Callable[[], bytes] = bytes,
+) -> List[int]:
     """Wait for all; returns those that had to be killed.
 
     The ranks have limits of their own and find out by themselves who is missing. So the first, which tells
-    it, keeps the time of a whole stage even when the others are gone.
+    it, keeps the time of a whole stage even when the others are gone. Unless one of them told the verdict: that
+    the first does not answer.
     """
     end, settling = time.monotonic() + limit, False
     while any(child.poll() is None for child in children):
@@ -149,6 +167,8 @@ def await_ranks(children: List[subprocess.Popen], limit: float, alone_limit: flo
         if failed and (told or alone) and not settling:
             settling = True
             end = min(end, time.monotonic() + (SETTLE if told else alone_limit))
+            if alone and OTHER_TOLD in told_by():
+                end = min(end, time.monotonic() + SILENT_FIRST)
         if time.monotonic() > end:
             late = [local for local, child in enumerate(children) if child.poll() is None]
             for local in late:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
 from clusterprobe.exits import ProbeFailure
 from clusterprobe.launch import RankEnv
-from clusterprobe.spawn import await_ranks, child_environment, start_ranks
+from clusterprobe.spawn import FIRST_TOLD, OTHER_TOLD, await_ranks, child_environment, start_ranks
 
 
 def test_local_ranks_share_the_cores(monkeypatch):
@@ -44,6 +46,19 @@ def test_ranks_that_stay_after_the_verdict_are_killed(monkeypatch):
     ranks = [child("raise SystemExit(5)"), child("import time; time.sleep(60)")]
     assert await_ranks(ranks, 60, 60) == [1]
     assert [rank.returncode for rank in ranks] == [5, -9]
+
+
+@pytest.mark.parametrize(("told", "killed"), [(OTHER_TOLD, [0]), (FIRST_TOLD, []), (b"", [])])
+def test_a_stopped_first_rank_does_not_hold_up_the_verdict(told, killed, monkeypatch):
+    """Another told that it does not answer; a first rank that told it itself has the time it needs."""
+    monkeypatch.setattr("clusterprobe.spawn.SILENT_FIRST", 0.5)
+    ranks = [child("import time; time.sleep(3); raise SystemExit(5)"), child("raise SystemExit(5)")]
+    if killed:
+        ranks[0].send_signal(signal.SIGSTOP)
+    start = time.monotonic()
+    assert await_ranks(ranks, 60, 60, lambda: told) == killed
+    assert time.monotonic() - start < 15
+    assert [rank.returncode for rank in ranks] == [-9 if killed else 5, 5]
 
 
 def test_a_host_that_can_not_start_all_local_ranks():

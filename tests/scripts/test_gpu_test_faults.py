@@ -452,17 +452,22 @@ def test_signal_to_the_parent_of_local_ranks(stuck_parent, tmp_path):
     assert (tmp_path / "out").read_text().count("RESULT status=interrupted rc=143") == 1
 
 
-@pytest.mark.parametrize("victims", [(0, 1), (0,), (2,)])
-def test_one_verdict_whoever_of_the_local_ranks_is_killed(victims, stuck_parent, tmp_path):
-    """The ranks that would tell it may be the dead ones; then their parent does."""
+@pytest.mark.parametrize(
+    ("signum", "victims", "limit"),
+    [("SIGKILL", (0, 1), 60), ("SIGKILL", (0,), 60), ("SIGKILL", (2,), 60), ("SIGSTOP", (0,), 20 + 20)],
+)
+def test_one_verdict_whatever_happens_to_local_ranks(signum, victims, limit, stuck_parent, tmp_path):
+    """The ranks that would tell it may be the dead ones; then their parent does. A stopped one holds up nobody."""
     parent = stuck_parent(4, "--stage-timeout", "20")
+    pids = children_of(parent)
     by_rank = {}
-    for pid in children_of(parent):
+    for pid in pids:
         words = Path(f"/proc/{pid}/environ").read_text().split("\0")
         by_rank[next(int(word[5:]) for word in words if word.startswith("RANK="))] = pid
     for rank in victims:
-        os.kill(by_rank[rank], signal.SIGKILL)
-    assert parent.wait(60) == 5
+        os.kill(by_rank[rank], signal.Signals[signum])
+    assert parent.wait(limit) == 5
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
     text = (tmp_path / "out").read_text()
     assert text.count("RESULT status=fail rc=5") == 1, text
     assert text.count("why: ") == 1
