@@ -1,9 +1,9 @@
 """The instruments' shared core: what every cluster probe needs besides its own measurement.
 
-A tool is a parser and a body; `run_probe` does the rest (see session.py):
+A tool is a parser and a body; `run_probe` does the rest (see probe.py):
 
     from clusterprobe.options import make_parser
-    from clusterprobe.session import run_probe
+    from clusterprobe.probe import run_probe
 
     def body(session):
         with session.stage("device"):
@@ -34,7 +34,7 @@ Modules, bottom up (standard library only, except where torch is named; torch is
     strictjson  strict_json, replace_file, claim_file
     report      Report: line, heading, row, add, put, warn, finish; last line RESULT …
     deadline    Watchdog: stage(), step(); ends the process when a limit passes
-    interrupt   InterruptWatch: SIGINT and SIGTERM, also while native code waits
+    interrupt   InterruptWatch: SIGINT, SIGTERM and SIGHUP, also while native code waits
     cgroup_memory  cgroup_room: what a container or a Slurm job still allows
     device      load_torch, open_device, Device, count_devices, free_memory, wait_for_device   (torch)
     telemetry   open_telemetry(uuid).between(start, end): clocks, power, temperature, throttle reasons
@@ -45,7 +45,8 @@ Modules, bottom up (standard library only, except where torch is named; torch is
     verdict     Monitor: roll call, one verdict for all ranks
     software    describe_software, nccl_version, driver_version                                (torch)
     spawn       local ranks without a launcher
-    session     Session, run_probe
+    session     Session: one run of one tool on one rank
+    probe       run_probe: parse, find the rank, start local ranks or be one
     join        join_world, collect_facts
     stages      StageTable: numbered stages with one line for all ranks
     backend     open_group, close_group, gather_into, scatter_reduced                          (torch)

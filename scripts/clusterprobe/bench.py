@@ -34,7 +34,8 @@ from clusterprobe.collective_cases import CaseSpec, GroupSeat
 from clusterprobe.device import free_memory, load_torch, shared_devices
 from clusterprobe.exits import CANNOT_RUN, OK, PARTIAL, WRONG_DATA, ProbeFailure
 from clusterprobe.join import join_world
-from clusterprobe.session import Session, run_probe
+from clusterprobe.probe import run_probe
+from clusterprobe.session import Session
 from clusterprobe.strictjson import replace_file
 from clusterprobe.transport_watch import TransportWatch, report_transport
 from clusterprobe.units import counted, format_size, shorten_list

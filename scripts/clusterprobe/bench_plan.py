@@ -16,7 +16,7 @@ from clusterprobe.collective_table import COLLECTIVES, extent_of
 from clusterprobe.collective_values import type_bytes
 from clusterprobe.device import choose_kind
 from clusterprobe.launch import RankEnv
-from clusterprobe.session import local_rank_count
+from clusterprobe.probe import local_rank_count
 from clusterprobe.units import counted, format_size
 
 

@@ -29,7 +29,7 @@ EXIT_MEANING: Dict[int, str] = {
     CANNOT_RUN: "could not run here (no device, no interface, no shared memory); nothing was judged",
     PARTIAL: "finished in part: something asked for by name was skipped",
     INTERRUPTED: "interrupted (SIGINT)",
-    TERMINATED: "terminated (SIGTERM)",
+    TERMINATED: "terminated (SIGTERM, SIGHUP)",
 }
 
 EXIT_STATUS: Dict[int, str] = {

@@ -36,8 +36,9 @@ from clusterprobe.join import check_consistency, collect_facts, take_census
 from clusterprobe.launch import RankEnv
 from clusterprobe.options import ProbeParser, make_parser
 from clusterprobe.preflight import node_findings
+from clusterprobe.probe import run_probe
 from clusterprobe.ring_links import ring_members, send_around
-from clusterprobe.session import Session, run_probe
+from clusterprobe.session import Session
 from clusterprobe.stages import Outcome, StageTable
 from clusterprobe.topology import linked_groups
 from clusterprobe.units import counted, format_size

@@ -42,7 +42,8 @@ from clusterprobe.matmul_results import (
 from clusterprobe.matmul_samples import MatmulLook
 from clusterprobe.matmul_shapes import MatmulShape
 from clusterprobe.matmul_team import MatmulTeam
-from clusterprobe.session import Session, run_probe
+from clusterprobe.probe import run_probe
+from clusterprobe.session import Session
 from clusterprobe.telemetry import Telemetry, open_telemetry
 from clusterprobe.version import PROBE_VERSION
 

@@ -1,10 +1,4 @@
-"""One run of one tool on one rank: parse, find the rank, start local ranks, watch, report, end.
-
-A tool is a parser and a body. `run_probe(parser, body)` does the rest:
-
-    def body(session): ...          # returns (exit code, one sentence); may raise ProbeFailure
-    sys.exit(run_probe(my_parser(), body))
-"""
+"""One run of one tool on one rank: watch, report, end."""
 
 from __future__ import annotations
 
@@ -18,10 +12,8 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tupl
 
 from clusterprobe.control import LAST_WORDS, Control, bounded, open_control
 from clusterprobe.deadline import StagePlace, Watchdog, catch_native_faults, dump_stack
-from clusterprobe.device import Device, choose_kind, count_devices, load_torch, open_device
+from clusterprobe.device import Device, load_torch, open_device
 from clusterprobe.exits import (
-    CANNOT_RUN,
-    EXIT_STATUS,
     MISSING_RANK,
     OK,
     TERMINATED,
@@ -29,21 +21,19 @@ from clusterprobe.exits import (
     ProbeFailure,
     worst_exit,
 )
-from clusterprobe.interrupt import InterruptWatch
-from clusterprobe.launch import RankEnv, detect_launch
-from clusterprobe.options import ProbeParser
+from clusterprobe.interrupt import InterruptWatch, signal_exit, signal_name
+from clusterprobe.launch import RankEnv
 from clusterprobe.preflight import raise_open_files
 from clusterprobe.report import Report, exit_code
-from clusterprobe.spawn import spawn_ranks, tell_parent
+from clusterprobe.spawn import tell_parent
 from clusterprobe.store import POLL
-from clusterprobe.streams import say, settle_streams
+from clusterprobe.streams import say
 from clusterprobe.topology import node_identity
 from clusterprobe.verdict import READS_PER_SECOND, Monitor, expiry_grace
 
 ROLL_CALL_LIMIT = 5.0  # seconds after SIGTERM; launchers kill after 30
 IMPORT_LIMIT = 300.0  # torch on a cold network file system takes minutes; that is not a hang
 Body = Callable[["Session"], Tuple[int, str]]
-Plan = Callable[[argparse.Namespace, RankEnv], List[str]]
 
 # Words in errors of collectives that mean the far side is gone, so that the roll call decides who.
 LINK_WORDS = (
@@ -301,14 +291,14 @@ class Session:
         sys.stdout.flush()
         dump_stack(f"rank {self.env.rank}@{self.host}")
 
-    def _interrupted(self, rc: int) -> None:
+    def _interrupted(self, signum: int) -> None:
         """Signals: keep what is there. A second thread makes sure that this ends.
 
         A launcher sends SIGTERM to all when one rank died, often before the others have found out which: so
         the roll is called first, and a verdict that is being found comes before the signal's own.
         """
+        rc, name = signal_exit(signum), signal_name(signum)
         threading.Timer(ROLL_CALL_LIMIT + LAST_WORDS + 1.0, lambda: os._exit(rc)).start()
-        name = "SIGTERM" if rc == 143 else "Ctrl-C"
         if self.report.finished is not None:
             return
         self.watchdog.close()
@@ -341,53 +331,3 @@ def leave(rc: int) -> None:
         except (OSError, ValueError):
             pass  # nobody reads it any more
     os._exit(rc)
-
-
-def local_rank_count(args: argparse.Namespace, env: RankEnv) -> int:
-    """How many ranks to start here; 1 means that this process is the only one."""
-    if env.launcher == "kubernetes" and (env.local_world_size or 1) > 1:
-        return env.local_world_size or 1
-    if env.world_size > 1:
-        return 1
-    if args.nproc != "auto":
-        return int(args.nproc)
-    if env.launcher != "single":
-        return 1
-    kind = choose_kind(args.device)
-    return 1 if kind in ("cpu", "mps") else count_devices(kind)
-
-
-def run_probe(
-    parser: ProbeParser,
-    body: Body,
-    argv: Optional[Sequence[str]] = None,
-    plan: Optional[Plan] = None,
-    check: Optional[Callable[[argparse.Namespace], Any]] = None,
-) -> int:
-    """The whole life of a tool's process. Returns only for --dry-run and for parents of local ranks.
-
-    `check` raises a ProbeFailure for a request that can't be met, before a file is opened or a rank started.
-    """
-    settle_streams()
-    words = list(sys.argv[1:] if argv is None else argv)
-    args = parser.parse_args(words)
-    try:
-        env = detect_launch(os.environ)
-        if check:
-            check(args)
-        if args.dry_run:
-            lost = say("\n".join(plan(args, env) if plan else []), sys.stdout)
-            return CANNOT_RUN if lost else OK
-        count = local_rank_count(args, env)
-        if count > 1:
-            rc = spawn_ranks(env, count, words, parser.tool, args.timeout, args.stage_timeout)
-            return exit_code(rc, args.exit_zero)
-        session = Session(args, env, parser.tool, words)
-    except ProbeFailure as failure:
-        lines = [f"why: {failure.reason}", *([f"next: {failure.hint}"] if failure.hint else [])]
-        status = EXIT_STATUS[failure.rc]
-        lines.append(f"RESULT status={status} rc={failure.rc} tool={parser.tool} json=none")
-        say("\n".join(lines), sys.stdout)
-        return exit_code(failure.rc, args.exit_zero)
-    leave(session.run(body))
-    return UNEXPECTED

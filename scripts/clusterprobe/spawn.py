@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
-from typing import Callable, List, Mapping, Sequence
+from typing import Callable, List, Mapping, Sequence, Tuple
 
 from clusterprobe.exits import (
     CANNOT_RUN,
@@ -22,6 +22,7 @@ from clusterprobe.exits import (
     ProbeFailure,
     worst_exit,
 )
+from clusterprobe.interrupt import ending_signals, hold_signals, signal_exit, signal_name
 from clusterprobe.launch import SPAWNED, RankEnv
 from clusterprobe.streams import say
 from clusterprobe.units import rank_ranges
@@ -29,6 +30,7 @@ from clusterprobe.units import rank_ranges
 POSIX = os.name == "posix"
 SETTLE = 30.0  # seconds that the other ranks have once the verdict is told
 SILENT_FIRST = 2.0  # that rank 0 has when another told the verdict in its place and all others ended
+SIGNAL_REST = 15.0  # that ranks have to end after a signal; they leave by themselves in 10
 FIRST_TOLD, OTHER_TOLD = b"0", b"1"
 
 
@@ -106,23 +108,30 @@ def spawn_ranks(
     whole = replace(env, world_size=max(env.world_size, 1))
     ear = VerdictEar()
     environments = [child_environment(whole, local, count, port, ear.mouth) for local in range(count)]
-    children = start_ranks(own_command(words), environments, (ear.mouth,) if POSIX else ())
+    children: List[subprocess.Popen] = []
+    asked: List[Tuple[int, float]] = []  # signals that came, and when
 
     def forward(signum: int, frame: object) -> None:
+        asked.append((signum, time.monotonic()))
         for child in children:
             if child.poll() is None:
-                child.send_signal(signum)
+                child.send_signal(signum)  # a terminal sent it to the ranks too; they take the first
 
-    # A terminal sends Ctrl-C to the whole group; the ranks get it without us.
-    signal.signal(signal.SIGINT, signal.SIG_IGN if os.isatty(0) else forward)
-    signal.signal(signal.SIGTERM, forward)
-    killed = await_ranks(children, limit + SETTLE, stage_limit + SETTLE, ear.told)
+    hold_signals(True)
+    try:
+        for signum in ending_signals():
+            signal.signal(signum, forward)
+        children += start_ranks(own_command(words), environments, (ear.mouth,) if POSIX else ())
+    finally:
+        hold_signals(False)
+    killed = await_ranks(children, limit + SETTLE, stage_limit + SETTLE, ear.told, asked)
     codes = [child.returncode for child in children]
     natural = [code for local, code in enumerate(codes) if code >= 0 and local not in killed]
     if natural and (len(natural) == count or not POSIX or ear.told()):
         return worst_exit(natural)
-    rc = worst_exit([*natural, MISSING_RANK])
-    tell_unnatural_end(env.rank, codes, killed, tool, rc)
+    rc = worst_exit([*natural, signal_exit(asked[0][0]) if asked else MISSING_RANK])
+    by = f"ended by {signal_name(asked[0][0])}" if asked else ""
+    tell_unnatural_end(env.rank, codes, killed, tool, rc, by)
     return rc
 
 
@@ -151,6 +160,7 @@ def await_ranks(
     limit: float,
     alone_limit: float,
     told_by: Callable[[], bytes] = bytes,
+    asked: Sequence[Tuple[int, float]] = (),
 ) -> List[int]:
     """Wait for all; returns those that had to be killed.
 
@@ -169,6 +179,8 @@ def await_ranks(
             end = min(end, time.monotonic() + (SETTLE if told else alone_limit))
             if alone and OTHER_TOLD in told_by():
                 end = min(end, time.monotonic() + SILENT_FIRST)
+        if asked:
+            end = min(end, asked[0][1] + SIGNAL_REST)
         if time.monotonic() > end:
             late = [local for local, child in enumerate(children) if child.poll() is None]
             for local in late:
@@ -180,11 +192,11 @@ def await_ranks(
 
 
 def tell_unnatural_end(
-    first: int, codes: List[int], killed: List[int], tool: str, rc: int
+    first: int, codes: List[int], killed: List[int], tool: str, rc: int, by: str = ""
 ) -> None:
     """The last lines in place of ranks that could not print theirs."""
     shot = [local for local, code in enumerate(codes) if code < 0 and local not in killed]
-    parts = []
+    parts = [by] if by else []
     if shot:
         named = ", ".join(f"{first + local} (signal {-codes[local]})" for local in shot[:8])
         more = f" and {len(shot) - 8} more" if len(shot) > 8 else ""
