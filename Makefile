@@ -35,7 +35,7 @@ check-slow: setup-test ## the same and the slow checks (Ace)
 	@$(PRESS) check --slow --book $(BOOK) --out $(OUT)
 
 test: setup-test ## every test that a quick CI runs
-	@$(ROOTED) .venv/bin/python -m pytest -q -m "not slow" -n auto --dist loadfile
+	@$(ROOTED) .venv/bin/python -m pytest -q -m "not slow" -n auto --dist loadfile --no-loadscope-reorder
 
 test-slow: setup-test setup-torch ## the tests that need minutes or large packages
 	@$(ROOTED) .venv/bin/python -m pytest -q -m slow

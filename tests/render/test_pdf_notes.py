@@ -10,7 +10,7 @@ from bookpress import build
 from bookpress.config import read_config
 from render import pdfs
 
-WORDS = "the rank waits for a collective that never comes because one process left the loop early".split()
+WORDS = ["the", "rank", "waits", "for", "a", "collective", "that", "never", "comes", "because", "one", "process", "left", "the", "loop", "early"]
 
 
 def chapter(seed: int, paragraphs: int) -> tuple[str, int]:
