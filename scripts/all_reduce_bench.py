@@ -8,7 +8,11 @@
 
 import sys
 
-from clusterprobe.bench import bench_main
+from clusterprobe.hold import hold_signals
+
+hold_signals(True)
+
+from clusterprobe.bench import bench_main  # noqa: E402
 
 if __name__ == "__main__":
     sys.exit(bench_main())

@@ -3,7 +3,11 @@
 
 import sys
 
-from clusterprobe.mamf import mamf_main
+from clusterprobe.hold import hold_signals
+
+hold_signals(True)
+
+from clusterprobe.mamf import mamf_main  # noqa: E402
 
 if __name__ == "__main__":
     sys.exit(mamf_main())

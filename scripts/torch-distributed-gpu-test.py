@@ -8,7 +8,11 @@ python torch-distributed-gpu-test.py --help
 
 import sys
 
-from clusterprobe.gpu_test import gpu_test_main
+from clusterprobe.hold import hold_signals
+
+hold_signals(True)
+
+from clusterprobe.gpu_test import gpu_test_main  # noqa: E402
 
 if __name__ == "__main__":
     sys.exit(gpu_test_main())

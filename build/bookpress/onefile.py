@@ -185,12 +185,19 @@ def name_problems(sources: Sequence[Source]) -> list[Problem]:
     return found
 
 
-def _imports_text(sources: Sequence[Source]) -> str:
-    """All imports from outside, merged: modules first, then names, each once, in alphabetical order."""
+def _imports_text(sources: Sequence[Source], before: Sequence[Source] = ()) -> str:
+    """All imports from outside, merged: modules first, then names, each once, in alphabetical order.
+
+    What the modules `before` import stands in the file already.
+    """
+    there = {meaning for source in before for _, _, meaning in _top_imports(source)}
     plain: set[str] = set()
     names: dict[str, set[str]] = {}
     for source in sources:
-        for _, _, (module, name, here) in _top_imports(source):
+        for _, _, meaning in _top_imports(source):
+            if meaning in there:
+                continue
+            module, name, here = meaning
             renamed = f" as {here}" if here else ""
             if name:
                 names.setdefault(module, set()).add(name + renamed)
@@ -206,9 +213,30 @@ def _docstring(source: Source) -> ast.stmt | None:
     return first if ast.get_docstring(source.tree) is not None else None
 
 
-def _body(source: Source) -> str:
-    """The module's text without its docstring and its top-level imports; everything else untouched."""
-    cut = {n for n in source.tree.body if isinstance(n, ast.Import | ast.ImportFrom)} | {_docstring(source)}
+def _first_words(entry: Source) -> tuple[list[ast.stmt], set[str]]:
+    """What an entry does before its last import from the package, and the modules that it had imported for it."""
+    last = max((entry.tree.body.index(node) for node in entry.uses), default=0)
+    words = [
+        node
+        for node in entry.tree.body[:last]
+        if not isinstance(node, ast.Import | ast.ImportFrom) and node is not _docstring(entry)
+    ]
+    before = {node.module or "" for node in entry.uses if words and node.lineno < words[-1].lineno}
+    return words, before
+
+
+def _needed_by(names: set[str], sources: Sequence[Source]) -> list[Source]:
+    """These modules and all that they use, in the order of `sources`."""
+    needed = set(names)
+    for source in reversed(sources):
+        if source.name in needed:
+            needed |= {node.module or "" for node in source.uses}
+    return [source for source in sources if source.name in needed]
+
+
+def _body(source: Source, but: Sequence[ast.stmt] = ()) -> str:
+    """The module's text without its docstring, its top-level imports and `but`; everything else untouched."""
+    cut = {n for n in source.tree.body if isinstance(n, ast.Import | ast.ImportFrom)} | {_docstring(source), *but}
     gone = {line for node in cut - {None} for line in range(node.lineno, (node.end_lineno or 0) + 1)}
     lines = source.text.split("\n")
     if lines and lines[0].startswith("#!"):
@@ -230,6 +258,10 @@ def _banner(source: Source) -> str:
     return "\n".join([rule, f"# {source.name}", "#", *(f"# {line}".rstrip() for line in words), rule])
 
 
+def _section(source: Source) -> str:
+    return f"{_banner(source)}\n\n{_body(source)}"
+
+
 def one_file(sources: Sequence[Source], head: Head) -> str:
     """The whole file. `sources` as in_order() gives them: the entry stands last."""
     entry = sources[-1]
@@ -249,9 +281,15 @@ def one_file(sources: Sequence[Source], head: Head) -> str:
     ]
     doc = _docstring(entry)
     docstring = ast.get_source_segment(entry.text, doc) if doc else ""
-    parts = ["\n".join(top), docstring or "", "from __future__ import annotations", _imports_text(sources)]
+    words, names = _first_words(entry)
+    first = _needed_by(names, sources[:-1])
+    parts = ["\n".join(top), docstring or "", "from __future__ import annotations"]
+    if words:  # as in the entry: before the other imports, which may take seconds
+        said = "\n".join(ast.get_source_segment(entry.text, node) or "" for node in words)
+        parts += [_imports_text(first), *map(_section, first), f"\n{said}"]
+    parts.append(_imports_text(sources, first))
     text = "\n\n".join(part for part in parts if part)
     for source in sources[:-1]:
-        if body := _body(source):
-            text += f"\n\n\n{_banner(source)}\n\n{body}"
-    return f"{text}\n\n\n{_body(entry)}\n"
+        if source not in first and _body(source):
+            text += f"\n\n\n{_section(source)}"
+    return f"{text}\n\n\n{_body(entry, words)}\n"

@@ -34,7 +34,8 @@ Modules, bottom up (standard library only, except where torch is named; torch is
     strictjson  strict_json, replace_file, claim_file
     report      Report: line, heading, row, add, put, warn, finish; last line RESULT …
     deadline    Watchdog: stage(), step(); ends the process when a limit passes
-    interrupt   InterruptWatch: SIGINT, SIGTERM and SIGHUP, also while native code waits
+    hold        hold_signals: SIGINT, SIGTERM and SIGHUP wait for a watch; a tool's first line, before its imports
+    interrupt   InterruptWatch: the one watch of a process for them, also while native code waits
     cgroup_memory  cgroup_room: what a container or a Slurm job still allows
     device      load_torch, open_device, Device, count_devices, free_memory, wait_for_device   (torch)
     telemetry   open_telemetry(uuid).between(start, end): clocks, power, temperature, throttle reasons

@@ -8,12 +8,16 @@ from __future__ import annotations
 import sys
 from typing import List
 
-from clusterprobe.bench import bench_main
-from clusterprobe.exits import OK, USAGE
-from clusterprobe.gpu_test import gpu_test_main
-from clusterprobe.mamf import mamf_main
-from clusterprobe.streams import settle_streams
-from clusterprobe.version import PROBE_VERSION
+from clusterprobe.hold import hold_signals
+
+hold_signals(True)
+
+from clusterprobe.bench import bench_main  # noqa: E402
+from clusterprobe.exits import OK, USAGE  # noqa: E402
+from clusterprobe.gpu_test import gpu_test_main  # noqa: E402
+from clusterprobe.mamf import mamf_main  # noqa: E402
+from clusterprobe.streams import settle_streams  # noqa: E402
+from clusterprobe.version import PROBE_VERSION  # noqa: E402
 
 PROBE_TOOLS = {
     "all_reduce_bench": (bench_main, "how fast the ranks of a job exchange data, and who is late"),

@@ -3,8 +3,8 @@
 The handler of Python runs only between bytecodes, never while the main thread waits in a collective. The
 C-level handler writes to a wake-up socket at once, and a thread that reads it does the rest.
 
-A process that starts ranks holds the signals back until all of them run (`hold_signals`); a new rank does so
-from birth until its own watch is there, so that none dies in Python's start with a traceback.
+Each process has one watch. Before it, signals are held back from the first line on (hold.py), and in a local
+rank from birth.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ import threading
 from typing import Callable, List, Optional
 
 from clusterprobe.exits import INTERRUPTED, TERMINATED
-
-HANGUP = getattr(signal, "SIGHUP", None)
+from clusterprobe.hold import ENDING, hold_signals
 
 
 def signal_exit(signum: int) -> int:
@@ -27,48 +26,46 @@ def signal_name(signum: int) -> str:
     return "Ctrl-C" if signum == signal.SIGINT else signal.Signals(signum).name
 
 
-def ending_signals() -> List[signal.Signals]:
-    """SIGHUP too, unless nohup had it ignored."""
-    hangup = HANGUP is not None and signal.getsignal(HANGUP) != signal.SIG_IGN
-    return [signal.SIGINT, signal.SIGTERM, *([HANGUP] if hangup else [])]
-
-
-def hold_signals(held: bool) -> None:
-    """Signals that come meanwhile are delivered after; processes that are started meanwhile inherit the hold."""
-    if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_BLOCK if held else signal.SIG_UNBLOCK, ending_signals())
+def ending_signals(by_launcher: bool = False) -> List[int]:
+    """Those that were not ignored at the start: nohup has SIGHUP ignored, and the shell of a script Ctrl-C, for what
+    it puts in the background. A launcher that was put there passes Ctrl-C on because it was meant.
+    """
+    return [
+        signum
+        for signum in ENDING
+        if signal.getsignal(signum) != signal.SIG_IGN or (by_launcher and signum == signal.SIGINT)
+    ]
 
 
 class InterruptWatch:
-    """Calls `on_signal(signal)` in a thread at the first one that comes. It should end the process."""
+    """Gives the first signal to the teller of the moment, in a thread; without one it waits, and none is lost."""
 
-    def __init__(self, on_signal: Callable[[int], None]) -> None:
-        self._on_signal = on_signal
+    def __init__(self, by_launcher: bool = False) -> None:
+        self._teller: Optional[Callable[[int], None]] = None
+        self._turn = threading.Condition()
         self._reader, self._writer = socket.socketpair()
         self._writer.setblocking(False)
-        self.signum: Optional[int] = None
-        self._watched = ending_signals()
+        self._watched = ending_signals(by_launcher)
         for signum in self._watched:
-            signal.signal(signum, self._remember)
+            signal.signal(signum, leave_to_watch)
         signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
         threading.Thread(target=self._wait, name="interrupt", daemon=True).start()
         hold_signals(False)
 
-    def _remember(self, signum: int, frame: object) -> None:
-        self.signum = signum  # the work is done by the thread; without a handler Python would raise
+    def pass_to(self, teller: Callable[[int], None]) -> None:
+        """Who tells it from now on. Does not return while the last one tells, which ends the process."""
+        with self._turn:
+            self._teller = teller
+            self._turn.notify()
 
     def _wait(self) -> None:
-        while True:
-            data = self._reader.recv(1)
-            if not data:
-                return
-            if data[0] in self._watched:
-                self._on_signal(data[0])
-                return
+        signum = 0
+        while signum not in self._watched:
+            signum = self._reader.recv(1)[0]
+        with self._turn:
+            self._turn.wait_for(lambda: self._teller is not None)
+            self._teller(signum)
 
-    def close(self) -> None:
-        """Back to the default handlers."""
-        signal.set_wakeup_fd(-1)
-        for signum in self._watched:
-            signal.signal(signum, signal.default_int_handler if signum == signal.SIGINT else signal.SIG_DFL)
-        self._writer.close()
+
+def leave_to_watch(signum: int, frame: object) -> None:
+    """The watch's thread does the work; without a handler Python would raise."""

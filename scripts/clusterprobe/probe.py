@@ -11,8 +11,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from contextlib import contextmanager
-from typing import Any, Callable, Iterator, List, Optional, Sequence
+from functools import partial
+from typing import Any, Callable, List, Optional, Sequence
 
 from clusterprobe.device import choose_kind, count_devices
 from clusterprobe.exits import CANNOT_RUN, EXIT_STATUS, OK, UNEXPECTED, ProbeFailure
@@ -41,30 +41,15 @@ def local_rank_count(args: argparse.Namespace, env: RankEnv) -> int:
     return 1 if kind in ("cpu", "mps") else count_devices(kind)
 
 
-@contextmanager
-def watched_start(tool: str, env: RankEnv) -> Iterator[None]:
-    """Counting devices imports torch, for seconds or minutes: a signal then is told like any other.
-
-    Not in ranks, which come here with their count: their session watches, and one of them tells.
-    """
-    if env.world_size > 1:
-        yield
-        return
-
-    def end(signum: int) -> None:
-        rc = signal_exit(signum)
-        say(
-            f"why: ended by {signal_name(signum)} before anything was measured\n"
-            f"RESULT status={EXIT_STATUS[rc]} rc={rc} tool={tool} json=none",
-            sys.stdout,
-        )
-        leave(rc)
-
-    watch = InterruptWatch(end)
-    try:
-        yield
-    finally:
-        watch.close()
+def tell_early_end(tool: str, signum: int) -> None:
+    """Counting devices imports torch, for seconds or minutes: a signal then is told like any other."""
+    rc = signal_exit(signum)
+    say(
+        f"why: ended by {signal_name(signum)} before anything was measured\n"
+        f"RESULT status={EXIT_STATUS[rc]} rc={rc} tool={tool} json=none",
+        sys.stdout,
+    )
+    leave(rc)
 
 
 def run_probe(
@@ -83,17 +68,20 @@ def run_probe(
     args = parser.parse_args(words)
     try:
         env = detect_launch(os.environ)
+        watch = InterruptWatch(by_launcher=env.launcher not in ("single", "spawn", "env"))
+        if env.world_size == 1:  # of several ranks one tells it, when they have a session
+            watch.pass_to(partial(tell_early_end, parser.tool))
         if check:
             check(args)
-        with watched_start(parser.tool, env):
-            if args.dry_run:
-                lost = say("\n".join(plan(args, env) if plan else []), sys.stdout)
-                return CANNOT_RUN if lost else OK
-            count = local_rank_count(args, env)
+        if args.dry_run:
+            lost = say("\n".join(plan(args, env) if plan else []), sys.stdout)
+            return CANNOT_RUN if lost else OK
+        count = local_rank_count(args, env)
         if count > 1:
-            rc = spawn_ranks(env, count, words, parser.tool, args.timeout, args.stage_timeout)
+            limits = args.timeout, args.stage_timeout
+            rc = spawn_ranks(env, count, words, parser.tool, *limits, watch)
             return exit_code(rc, args.exit_zero)
-        session = Session(args, env, parser.tool, words)
+        session = Session(args, env, parser.tool, words, watch)
     except ProbeFailure as failure:
         lines = [f"why: {failure.reason}", *([f"next: {failure.hint}"] if failure.hint else [])]
         status = EXIT_STATUS[failure.rc]

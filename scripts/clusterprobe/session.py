@@ -53,7 +53,12 @@ class Session:
     """What a tool's body works with. `report` prints on rank 0 only; `control` exists after `join`."""
 
     def __init__(
-        self, args: argparse.Namespace, env: RankEnv, tool: str, argv: Sequence[str]
+        self,
+        args: argparse.Namespace,
+        env: RankEnv,
+        tool: str,
+        argv: Sequence[str],
+        watch: InterruptWatch,
     ) -> None:
         self.args = args
         self.env = env
@@ -78,7 +83,7 @@ class Session:
         self._ended = threading.Lock()
         self.watchdog = Watchdog(self._expired, self._last_word, expiry_grace(env.world_size))
         self.watchdog.limit_run(args.timeout)
-        self.interrupts = InterruptWatch(self._interrupted)
+        watch.pass_to(self._interrupted)
 
     # -- what bodies use
 
@@ -219,7 +224,8 @@ class Session:
                 tell_parent(os.environ)
             if linger and self.control is not None and self.env.world_size > 1:
                 bounded(lambda: self._linger(self.report.prints), self._last_words())
-            leave(exit_code(final, self.args.exit_zero))
+            hide = self.args.exit_zero and self.env.launcher != "spawn"  # a parent must know, and hides it itself
+            leave(exit_code(final, hide))
 
     def _close_group(self) -> None:
         import torch.distributed as dist

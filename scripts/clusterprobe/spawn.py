@@ -7,10 +7,10 @@ clusters: across nodes the scheduler starts the ranks.
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 from typing import Callable, List, Mapping, Sequence, Tuple
@@ -22,7 +22,8 @@ from clusterprobe.exits import (
     ProbeFailure,
     worst_exit,
 )
-from clusterprobe.interrupt import ending_signals, hold_signals, signal_exit, signal_name
+from clusterprobe.hold import hold_signals
+from clusterprobe.interrupt import InterruptWatch, signal_exit, signal_name
 from clusterprobe.launch import SPAWNED, RankEnv
 from clusterprobe.streams import say
 from clusterprobe.units import rank_ranges
@@ -101,9 +102,15 @@ def start_ranks(
 
 
 def spawn_ranks(
-    env: RankEnv, count: int, words: Sequence[str], tool: str, limit: float, stage_limit: float
+    env: RankEnv,
+    count: int,
+    words: Sequence[str],
+    tool: str,
+    limit: float,
+    stage_limit: float,
+    watch: InterruptWatch,
 ) -> int:
-    """Run the ranks to their end and return their common exit code. Signals go on to all of them."""
+    """Run the ranks to their end and return their common exit code. A signal goes on to all of them."""
     port = free_port()
     whole = replace(env, world_size=max(env.world_size, 1))
     ear = VerdictEar()
@@ -111,17 +118,20 @@ def spawn_ranks(
     children: List[subprocess.Popen] = []
     asked: List[Tuple[int, float]] = []  # signals that came, and when
 
-    def forward(signum: int, frame: object) -> None:
+    started = threading.Event()
+
+    def forward(signum: int) -> None:
         asked.append((signum, time.monotonic()))
+        started.wait()
         for child in children:
             if child.poll() is None:
                 child.send_signal(signum)  # a terminal sent it to the ranks too; they take the first
 
-    hold_signals(True)
+    watch.pass_to(forward)
+    hold_signals(True)  # the ranks inherit it
     try:
-        for signum in ending_signals():
-            signal.signal(signum, forward)
         children += start_ranks(own_command(words), environments, (ear.mouth,) if POSIX else ())
+        started.set()
     finally:
         hold_signals(False)
     killed = await_ranks(children, limit + SETTLE, stage_limit + SETTLE, ear.told, asked)
@@ -166,18 +176,19 @@ def await_ranks(
 
     The ranks have limits of their own and find out by themselves who is missing. So the first, which tells
     it, keeps the time of a whole stage even when the others are gone. Unless one of them told the verdict: that
-    the first does not answer.
+    the first does not answer. Once any verdict is told, a good one too, nobody has much left to do.
     """
     end, settling = time.monotonic() + limit, False
     while any(child.poll() is None for child in children):
         time.sleep(0.05)
+        verdict = told_by()
         failed = any(child.poll() not in (None, 0) for child in children)
         alone = all(child.poll() is not None for child in children[1:])
-        told = children[0].poll() is not None
-        if failed and (told or alone) and not settling:
+        told = children[0].poll() is not None or FIRST_TOLD in verdict
+        if (failed or verdict) and (told or alone) and not settling:
             settling = True
             end = min(end, time.monotonic() + (SETTLE if told else alone_limit))
-            if alone and OTHER_TOLD in told_by():
+            if alone and OTHER_TOLD in verdict:
                 end = min(end, time.monotonic() + SILENT_FIRST)
         if asked:
             end = min(end, asked[0][1] + SIGNAL_REST)

@@ -173,6 +173,16 @@ def test_top_level_names_are_unique(bundle, tool):
     assert len(names) > 100
 
 
+@pytest.mark.parametrize("tool", TOOLS)
+def test_signals_are_held_back_before_other_modules_are_imported(bundle, tool):
+    """Ctrl-C in an import is a traceback, and on a cold network file system imports take seconds."""
+    words = [ast.unparse(node) for node in ast.parse((bundle / f"{tool}.py").read_text()).body]
+    others = [word for word in words if word.startswith(("import ", "from ")) and "__future__" not in word]
+    assert others[0] == "import _signal"
+    assert words.index("import _signal") < words.index("hold_signals(True)") < words.index(others[1])
+    assert words.count("hold_signals(True)") == 1
+
+
 def test_a_tool_gets_the_modules_it_needs_only(bundle):
     assert "# clusterprobe.bench_pairs\n" in (bundle / "all_reduce_bench.py").read_text()
     assert "clusterprobe.bench" not in (bundle / "mamf-finder.py").read_text()

@@ -1,4 +1,4 @@
-"""Signals before a session watches: while Python starts, and while torch is imported to count devices."""
+"""Signals before a session watches: while modules and ranks are born, and while torch is imported to count devices."""
 
 from __future__ import annotations
 
@@ -19,6 +19,12 @@ if {where}:
     (pathlib.Path(os.environ["ARRIVED"]) / str(os.getpid())).touch()
     time.sleep({seconds})
 """
+# What the tool imports under this name is Python's own, only late.
+REAL = """
+real = os.path.join(os.path.dirname(os.__file__), "{module}.py")
+exec(compile(open(real).read(), real, "exec"))
+"""
+IGNORED = ("sh", "-c", 'trap "" {name}; exec "$@"', "sh")
 
 
 @pytest.fixture
@@ -35,9 +41,11 @@ def slow_start(tmp_path):
         count: int,
         *options: str,
         under: tuple[str, ...] = (),
+        rest: str = "",
     ) -> subprocess.Popen:
         (tmp_path / "torch.py").write_text("import time; time.sleep(60)")
-        (tmp_path / f"{module}.py").write_text(SLOW.format(where=where, seconds=seconds))
+        slow = SLOW.format(where=where, seconds=seconds)
+        (tmp_path / f"{module}.py").write_text(slow + rest.format(module=module))
         process = subprocess.Popen(
             [*under, sys.executable, str(BENCH), "--json", "none", *options],
             env=clean_environment(PYTHONPATH=str(tmp_path), ARRIVED=str(arrived)),
@@ -113,10 +121,30 @@ def test_ranks_that_do_not_end_after_a_signal_are_killed(slow_start):
     assert not any(os.path.exists(f"/proc/{pid}") for pid in process.ranks)
 
 
-def test_nohup_keeps_the_run(slow_start):
-    process = slow_start("torch", "True", 60, 1, under=("nohup",))
-    process.send_signal(signal.SIGHUP)
+@pytest.mark.parametrize(("name", "rc"), ENDS)
+def test_while_modules_are_imported(name, rc, slow_start):
+    """Local ranks are not even started then; they would be left alone."""
+    process = slow_start(
+        "ipaddress", '"RANK" not in os.environ', 1, 1, "--nproc", "2", "--device", "cpu", rest=REAL
+    )
+    process.send_signal(signal.Signals[name])
+    assert_told(process, rc)
+
+
+@pytest.mark.parametrize("name", ["SIGHUP", "SIGINT"])
+def test_an_ignored_signal_stays_ignored(name, slow_start):
+    """By nohup, and by the shell of a script for what it puts in the background."""
+    process = slow_start("torch", "True", 60, 1, under=(*IGNORED[:2], IGNORED[2].format(name=name[3:]), "sh"))
+    process.send_signal(signal.Signals[name])
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(1)
     process.send_signal(signal.SIGTERM)
     assert_told(process, 143)
+
+
+def test_a_launcher_in_the_background_passes_ctrl_c_on(slow_start):
+    launched = ("env", "RANK=0", "WORLD_SIZE=1", "TORCHELASTIC_RUN_ID=1")
+    under = (*launched, *IGNORED[:2], IGNORED[2].format(name="INT"), "sh")
+    process = slow_start("torch", "True", 60, 1, under=under)
+    process.send_signal(signal.SIGINT)
+    assert_told(process, 130)

@@ -8,8 +8,9 @@ import sys
 import time
 
 import pytest
+from conftest import SCRIPTS
 
-from clusterprobe.exits import ProbeFailure
+from clusterprobe.exits import CANNOT_RUN, OK, ProbeFailure
 from clusterprobe.launch import RankEnv
 from clusterprobe.spawn import FIRST_TOLD, OTHER_TOLD, await_ranks, child_environment, start_ranks
 
@@ -46,6 +47,24 @@ def test_ranks_that_stay_after_the_verdict_are_killed(monkeypatch):
     ranks = [child("raise SystemExit(5)"), child("import time; time.sleep(60)")]
     assert await_ranks(ranks, 60, 60) == [1]
     assert [rank.returncode for rank in ranks] == [5, -9]
+
+
+@pytest.mark.parametrize(("stopped", "told"), [(0, FIRST_TOLD), (1, FIRST_TOLD), (0, OTHER_TOLD)])
+def test_a_good_verdict_is_not_held_up_either(stopped, told, monkeypatch):
+    monkeypatch.setattr("clusterprobe.spawn.SETTLE", 0.5)
+    monkeypatch.setattr("clusterprobe.spawn.SILENT_FIRST", 0.5)
+    ranks = [child("import time; time.sleep(60)" if rank == stopped else "") for rank in range(2)]
+    start = time.monotonic()
+    assert await_ranks(ranks, 30, 30, lambda: told) == [stopped]
+    assert time.monotonic() - start < 20
+
+
+def test_exit_zero_is_the_parents_alone(run_tool):
+    """It would take a rank that failed for one that may be waited for until --timeout."""
+    words = (SCRIPTS / "all_reduce_bench.py", "--device", "cpu", "--sizes", "8", "--json", "none", "--exit-zero")
+    rank = {"RANK": "0", "WORLD_SIZE": "1"}
+    assert run_tool(*words, **rank).rc == OK
+    assert run_tool(*words, **rank, CLUSTERPROBE_SPAWNED="none").rc == CANNOT_RUN
 
 
 @pytest.mark.parametrize(("told", "killed"), [(OTHER_TOLD, [0]), (FIRST_TOLD, []), (b"", [])])
