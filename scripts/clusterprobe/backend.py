@@ -5,10 +5,11 @@ Comes in: a session with a device and a joined control plane. Goes out: a ready 
 
 from __future__ import annotations
 
+import inspect
 import os
 import time
 from datetime import timedelta
-from typing import Any, Optional, Sequence
+from typing import Any, Callable, Optional, Sequence
 
 from clusterprobe.exits import CANNOT_RUN, USAGE, ProbeFailure
 from clusterprobe.interfaces import interface_of, list_interfaces
@@ -51,6 +52,11 @@ def refuse_backend(name: str, device_kind: str, torch_version: str, dist: Any) -
             )
 
 
+def takes_device(init: Callable[..., Any]) -> bool:
+    """Torch 2.2 does not; there the device that open_device made the current one is taken."""
+    return "device_id" in inspect.signature(init).parameters
+
+
 def open_group(
     session: Any,
     backend: Optional[str] = None,
@@ -72,7 +78,7 @@ def open_group(
         set_gloo_interface(control.endpoint.address)
     limit = min(session.watchdog.remaining(), 86400.0) + 60.0  # the watchdog ends first, with names
     options = {}
-    if chosen != "gloo" and device.index is not None:
+    if chosen != "gloo" and device.index is not None and takes_device(dist.init_process_group):
         options["device_id"] = torch.device(
             device.label
         )  # binds the communicator: no guess from the rank

@@ -133,7 +133,7 @@ class RowRunner:
                 extent, pool = extents[mine], self._memory_pool()
                 case = CaseRing(lambda: CollectiveCase(self._torch, spec, extent, seat, self._device.label, pool),
                                 self._sets(spec, extent))
-        except self._torch.OutOfMemoryError:
+        except self._torch.cuda.OutOfMemoryError:  # every device's; torch 2.2 has no shorter name
             flag, reason = NO_MEMORY, "a rank ran out of memory"
         except (RuntimeError, TypeError, ValueError, AttributeError, NotImplementedError) as error:
             flag, reason = REFUSED, self._refusal(error)

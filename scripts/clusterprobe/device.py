@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 import warnings
 from dataclasses import asdict, dataclass
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
@@ -16,6 +17,7 @@ from clusterprobe.cgroup_memory import cgroup_room
 from clusterprobe.exits import CANNOT_RUN, USAGE, ProbeFailure
 from clusterprobe.units import rank_ranges
 
+OLDEST_TORCH = (2, 2)
 DEVICE_KINDS = ("cuda", "xpu", "hpu", "mps", "cpu")
 BACKEND_OF = {"cuda": "nccl", "xpu": "xccl", "hpu": "hccl", "mps": "gloo", "cpu": "gloo"}
 
@@ -62,7 +64,21 @@ def load_torch() -> Any:
             f"torch can't be imported: {error}",
             "run the tool with the Python that has torch",
         ) from None
+    refuse_old_torch(torch.__version__)
     return torch
+
+
+def refuse_old_torch(version: str) -> None:
+    """`2.2.0a0+81ea7a4` of a container counts as 2.2; a version that is no number says nothing about its age."""
+    found = re.match(r"(\d+)\.(\d+)", version)
+    if found and (int(found.group(1)), int(found.group(2))) < OLDEST_TORCH:
+        oldest = ".".join(map(str, OLDEST_TORCH))
+        raise ProbeFailure(
+            CANNOT_RUN,
+            f"torch {version} is too old, {oldest} is the oldest that works",
+            f"run the tool with a Python that has torch {oldest} or later",
+            named=True,
+        )
 
 
 def device_module(kind: str) -> Any:
@@ -75,6 +91,8 @@ def count_devices(kind: str) -> int:
     module = device_module(kind)
     if kind == "cpu":
         return 1
+    if kind == "mps":  # torch 2.2 has torch.mps, which can't be asked
+        return int(load_torch().backends.mps.is_available())
     if module is None or not module.is_available():
         return 0
     return int(module.device_count()) if hasattr(module, "device_count") else 1

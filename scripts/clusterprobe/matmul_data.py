@@ -141,6 +141,8 @@ class MatmulOperands:
             return lambda a, b, c: torch._int_mm(a, b, out=c)
         if self.dtype.path == "mm":
             return lambda a, b, c: torch.matmul(a, b, out=c)
+        if len(torch.ops.aten._scaled_mm.default._schema.returns) > 1:
+            raise TypeError(f"torch {torch.__version__} has another fp8 product; it takes 2.5 or later")
         one = torch.ones((), dtype=torch.float32, device=self.device.label)
         fast, out = self.fast_accum, self._out
         return lambda a, b, c: torch._scaled_mm(a, b, scale_a=one, scale_b=one, out_dtype=out,

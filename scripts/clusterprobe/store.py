@@ -32,6 +32,9 @@ FOREIGN_LIMIT = (
     6.0  # a listener that is no store and says nothing for so long belongs to somebody else
 )
 GREETING_LIMIT = 30.0  # a store without our greeting after this belongs to another job
+# torch 2.2 has no check(): a store that lacks the key answers compare_set with what was expected, and
+# keeps nothing. No record is this text, since all are JSON.
+ABSENT = "absent"
 CONNECTIONS_PER_RANK = 3  # main thread, monitor, and the process group's
 FILES_OF_RANK_0 = 40  # torch, the report, pipes
 
@@ -62,8 +65,11 @@ class StoreClient:
 
     def has(self, keys: Sequence[str]) -> bool:
         """True when all of them exist."""
+        names = [self._prefix + key for key in keys]
         with self._lock:
-            return bool(self.store.check([self._prefix + key for key in keys]))
+            if hasattr(self.store, "check"):
+                return bool(self.store.check(names))
+            return all(self.store.compare_set(name, ABSENT, ABSENT) != ABSENT.encode() for name in names)
 
     def take(self, keys: Sequence[str]) -> List[Any]:
         """Values of keys that exist."""
@@ -81,7 +87,10 @@ class StoreClient:
         """Write unless somebody did; True for the one writer."""
         text = encode_record(value)
         with self._lock:
-            return self.store.compare_set(self._prefix + key, "", text) == text.encode()
+            won = self.store.compare_set(self._prefix + key, "", text) == text.encode()
+            if won:
+                self.store.set(self._prefix + key, text)  # an old torch wakes those who wait for the key only here
+            return won
 
     def fetch(self, key: str, limit: float) -> Any:
         """Wait for a value on the server's side, without polling."""
