@@ -107,7 +107,7 @@ def test_single_file_parses_on_every_python(bundle, tool):
     for minor in range(9, 15):
         ast.parse(text, feature_version=(3, minor))
     head = text.split("\n\n")[0]
-    assert '# /// script\n# requires-python = ">=3.9"\n# dependencies = ["torch"]\n# ///\n' in head
+    assert '# /// script\n# requires-python = ">=3.9"\n# dependencies = ["torch>=2.2"]\n# ///\n' in head
     assert f"# {tool}.py " in head
     assert "source sha256:" in head
     comments = [line for line in head.splitlines() if line.startswith("#")]
