@@ -136,7 +136,10 @@ class PairRun:
         excused: List[Excuse] = []
         for suspect in suspects:
             with self._session.stage(f"pairs, suspect {suspect.seat} alone"):
-                known = self._alone(suspect, witness_of(suspect.seat, members, suspects))
+                known, waited = self._alone(suspect, witness_of(suspect.seat, members, suspects))
+            if known and still_slow(suspect, known) and waited >= WANT_OF_CORE:
+                excused.append(Excuse(suspect, known, waited))
+                continue
             if known and not still_slow(suspect, known):
                 with self._session.stage(f"pairs, suspect {suspect.seat} in the crowd again"):
                     again, waited = self._in_the_crowd(suspect, suspects)
@@ -146,32 +149,40 @@ class PairRun:
             looked.append((suspect, float(known) if known else None))
         return looked, excused
 
-    def _alone(self, suspect: Suspect, witness: Optional[int]) -> int:
-        """The suspect's best rate against a healthy partner while all others are quiet; 0 without a partner.
+    def _alone(self, suspect: Suspect, witness: Optional[int]) -> Tuple[int, float]:
+        """(the suspect's best rate against a healthy partner while all others are quiet, share of it that one of the
+        two waited for a core); zeros without a partner.
 
-        A slow link is slow each time, a host with other work is not.
+        A slow link is slow each time, a host with other work is not, and while the link is slow nobody wants a core.
         """
-        best = 0
+        best, waited = 0, 0
         for _ in range(LOOKS if witness is not None else 0):
             self._exchange.align()
-            rate = 0
+            mine = [0, 0]
             if self.seat in (suspect.seat, witness):
                 sends = (self.seat == suspect.seat) == (suspect.side == "out")
-                rate = int(self.one_way(witness if self.seat == suspect.seat else suspect.seat, sends))
-            best = max(best, self._exchange.highest([rate])[0])
+                wait = CoreWait()
+                rate = self.one_way(witness if self.seat == suspect.seat else suspect.seat, sends)
+                mine = [int(rate), int(1e6 * wait.share())]
+            rate, share = self._exchange.highest(mine)
+            if rate > best:
+                best, waited = rate, share
             if not still_slow(suspect, best):
                 break
-        return best
+        return best, waited / 1e6
 
     def _in_the_crowd(self, suspect: Suspect, suspects: Sequence[Suspect]) -> Tuple[int, float]:
-        """(the suspect's median rate in a few rounds of all members once more, share of them that it waited for a core)."""
-        rates: List[float] = []
-        wait = CoreWait()
+        """(the suspect's median rate in a few rounds of all members once more, share of them that it or its partner
+        waited for a core)."""
+        looks = []
         for turn in sound_turns(len(self.members), suspect.seat, suspects, LOOKS):
             partner = pair_partner(len(self.members), turn, suspect.seat)
+            wait = CoreWait()
             self._round(turn)
-            if self.seat == suspect.seat and partner is not None:
-                rates.append((self.out if suspect.side == "out" else self.into)[partner])
-        mine = [int(median(rates)), int(1e6 * wait.share())] if rates else [0, 0]
-        rate, waited = self._exchange.highest(mine)
-        return rate, waited / 1e6
+            mine = [0, 0]
+            if self.seat in (suspect.seat, partner):
+                rates = self.out if (self.seat == suspect.seat) == (suspect.side == "out") else self.into
+                other = partner if self.seat == suspect.seat else suspect.seat
+                mine = [int(rates[other]), int(1e6 * wait.share())]
+            looks.append(self._exchange.highest(mine))
+        return int(median([rate for rate, _ in looks])), median([share for _, share in looks]) / 1e6

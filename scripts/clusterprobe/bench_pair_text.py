@@ -40,7 +40,7 @@ def pair_report(report: Any, level: str, names: Sequence[str], members: Sequence
     if drain:
         report.line(f"hosts to drain: {','.join(drain)}")
     if excused:
-        report.line("slow once and no fault of a link: " + shorten_list([excuse_text(names, excuse) for excuse in excused], 3))
+        report.line("slow, and no fault of a link: " + shorten_list([excuse_text(names, excuse) for excuse in excused], 3))
     if count == 2:
         report.line("two members have no majority: compare the two directions with the link's rate")
     report.add("pairs", {

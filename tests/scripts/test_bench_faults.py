@@ -14,6 +14,8 @@ import pytest
 from conftest import SCRIPTS, clean_environment
 from test_gpu_test_worlds import host_address
 
+from clusterprobe.core_wait import core_wait_ns
+
 pytestmark = pytest.mark.slow
 BENCH = SCRIPTS / "all_reduce_bench.py"
 OPTIONS = ("--device", "cpu", "--json", "r.json", "--sizes", "64K")
@@ -300,7 +302,36 @@ def test_a_member_slow_once_is_not_named_and_one_slow_again_is(what, new_world, 
     assert pairs["drain"] == []
     assert ("rank 2" in named) == (what == "load"), pairs
     assert ("rank 2" in [entry["member"].partition("@")[0] for entry in pairs["excused"]]) == (what == "passing"), pairs
-    assert ("slow once and no fault of a link" in ended[0].out) == bool(pairs["excused"])
+    assert ("slow, and no fault of a link" in ended[0].out) == bool(pairs["excused"])
+
+
+# The pair matrix as it is, while rank 2 shares its core with others' work.
+STARVED_PAIRS = '''
+import os, subprocess, sys
+sys.path.insert(0, {scripts!r})
+from clusterprobe.bench import bench_main
+if os.environ["RANK"] == "2":
+    os.sched_setaffinity(0, {{min(os.sched_getaffinity(0))}})
+    work = "import os\\nwhile os.getppid() == " + str(os.getpid()) + ": pass"
+    for _ in range(8):
+        subprocess.Popen([sys.executable, "-c", work])
+sys.argv[0] = "all_reduce_bench"
+sys.exit(bench_main())
+'''
+
+
+@pytest.mark.skipif(core_wait_ns() is None, reason="this kernel does not count waits for a core")
+def test_a_member_that_waits_for_a_core_is_not_named_and_no_host_to_drain(new_world, tmp_path, valid_report):
+    path = tmp_path / "starved_pairs.py"
+    path.write_text(STARVED_PAIRS.format(scripts=str(SCRIPTS)))
+    ended = new_world(5).start(path, "--device", "cpu", "--json", "r.json", "--group", "pairs").finish()
+    assert codes(ended) == {0}, ended
+    pairs = valid_report(tmp_path / "r.json")["pairs"][0]
+    assert pairs["drain"] == []
+    assert "rank 2" not in [entry["member"].partition("@")[0] for entry in pairs["suspects"]]
+    excused = [entry["member"].partition("@")[0] for entry in pairs["excused"]]
+    assert "rank 2" in excused
+    assert "slow, and no fault of a link: " in ended[0].out
 
 
 # The tool as it is, with one rank's device failing before the ranks have met.

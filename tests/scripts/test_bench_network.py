@@ -129,7 +129,7 @@ def test_equal_hosts_are_not_accused(lab, torch_python, tmp_path, valid_report):
 def test_node_and_rail_groups_with_a_capped_host(lab, torch_python, tmp_path, valid_report):
     """Two ranks a host: inside the nodes the cap is not seen, on the rails it is the rate."""
     lab.cap(1, CAP_MBIT)
-    ended = lab.run(torch_python, tmp_path, "--sizes", "2M", "--num-iterations", "3", "--num-warmup-iterations", "1",
+    ended = lab.run(torch_python, tmp_path, "--sizes", "2M", "--num-iterations", "8", "--num-warmup-iterations", "1",
                     "--group", "node,rail", "--json", "r.json", per_host=2)
     assert {end.rc for end in ended.values()} == {0}, ended
     rows = valid_report(tmp_path / "r.json")["results"]
