@@ -45,7 +45,7 @@ DEFAULT_SWEEP = {"cpu": (8, 16 << 20, 8.0), "device": (8, 16 << 30, 4.0)}
 BENCH_EPILOG = """\
 Start it like the job it stands for:
   torchrun --nnodes 2 --nproc-per-node 8 --rdzv-endpoint node1:29500 --rdzv-backend c10d all_reduce_bench.py
-  srun -N2 --ntasks-per-node=8 python all_reduce_bench.py --group node,rail,pairs
+  srun -N2 --ntasks-per-node=8 --gpus-per-node=8 python all_reduce_bench.py --group node,rail,pairs
   python all_reduce_bench.py --nproc 4 --device cpu --collective all --sizes 1M
 
 Times are those of the slowest rank, per iteration; rates are decimal and come from the median time."""

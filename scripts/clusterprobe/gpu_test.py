@@ -36,7 +36,7 @@ from clusterprobe.join import check_consistency, collect_facts, take_census
 from clusterprobe.launch import RankEnv
 from clusterprobe.options import ProbeParser, make_parser
 from clusterprobe.preflight import node_findings
-from clusterprobe.probe import run_probe
+from clusterprobe.probe import planned_ranks, run_probe
 from clusterprobe.ring_links import ring_members, send_around
 from clusterprobe.session import Session
 from clusterprobe.stages import Outcome, StageTable
@@ -71,7 +71,7 @@ def gpu_test_parser() -> ProbeParser:
         "Start it like the job it stands for:\n"
         "  torchrun --nnodes 2 --nproc-per-node 8 --rdzv-endpoint node1:29500 --rdzv-backend c10d \\\n"
         "      torch-distributed-gpu-test.py\n"
-        "  srun -N2 --ntasks-per-node=8 python torch-distributed-gpu-test.py\n"
+        "  srun -N2 --ntasks-per-node=8 --gpus-per-node=8 python torch-distributed-gpu-test.py\n"
         "  python torch-distributed-gpu-test.py            (one rank per device of this host)",
     )
     parser.add_argument(
@@ -80,7 +80,7 @@ def gpu_test_parser() -> ProbeParser:
         choices=range(10),
         default=9,
         metavar="STAGE",
-        help="end after this stage, 0 to 9; 4 tests all but the transports (default %(default)s)",
+        help="end after this stage, 0 to 9; 4 ends before any product or transport (default %(default)s)",
     )
     parser.add_argument(
         "--backend",
@@ -92,7 +92,7 @@ def gpu_test_parser() -> ProbeParser:
 
 
 def gpu_test_plan(args: argparse.Namespace, env: RankEnv) -> List[str]:
-    lines = [f"{GPU_TEST_NAME}: {env.world_size} ranks found by launcher {env.launcher}"]
+    lines = [f"{GPU_TEST_NAME}: {planned_ranks(args, env)}"]
     lines += [
         f"  [{number}] {name}, limit {args.stage_timeout:g} s"
         for number, name in enumerate(STAGE_NAMES)

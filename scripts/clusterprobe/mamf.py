@@ -42,7 +42,7 @@ from clusterprobe.matmul_results import (
 from clusterprobe.matmul_samples import MatmulLook
 from clusterprobe.matmul_shapes import MatmulShape
 from clusterprobe.matmul_team import MatmulTeam
-from clusterprobe.probe import run_probe
+from clusterprobe.probe import planned_ranks, run_probe
 from clusterprobe.session import Session
 from clusterprobe.telemetry import Telemetry, open_telemetry
 from clusterprobe.version import PROBE_VERSION
@@ -241,7 +241,7 @@ def read_mamf(args: argparse.Namespace) -> Tuple[MatmulRequest, List[MatmulDtype
 
 def mamf_plan(args: argparse.Namespace, env: RankEnv) -> List[str]:
     request, dtypes = read_mamf(args)
-    return [f"{env.world_size} rank(s) by {env.launcher}", *describe_plan(args, request, dtypes)]
+    return [planned_ranks(args, env), *describe_plan(args, request, dtypes)]
 
 
 def mamf_main(argv: Optional[List[str]] = None) -> int:

@@ -23,6 +23,7 @@ from clusterprobe.report import exit_code
 from clusterprobe.session import Body, Session, leave
 from clusterprobe.spawn import spawn_ranks
 from clusterprobe.streams import say, settle_streams
+from clusterprobe.units import counted
 
 Plan = Callable[[argparse.Namespace, RankEnv], List[str]]
 
@@ -39,6 +40,15 @@ def local_rank_count(args: argparse.Namespace, env: RankEnv) -> int:
         return 1
     kind = choose_kind(args.device)
     return 1 if kind in ("cpu", "mps") else count_devices(kind)
+
+
+def planned_ranks(args: argparse.Namespace, env: RankEnv) -> str:
+    """The ranks of a run in words, for --dry-run; devices are not counted, which needs torch."""
+    if env.world_size == 1 and args.nproc != "auto":
+        return f"{counted(int(args.nproc), 'rank')} started here"
+    if env.launcher == "single":
+        return "a rank per visible device"
+    return f"{counted(env.world_size, 'rank')} found by launcher {env.launcher}"
 
 
 def tell_early_end(tool: str, signum: int) -> None:

@@ -146,9 +146,16 @@ def test_dry_run_prints_the_plan_only(run_tool, tmp_path):
         GPU_TEST, "--dry-run", "--stage-timeout", "7", RANK="0", WORLD_SIZE="16384", LOCAL_RANK="0"
     )
     assert (done.rc, done.err) == (0, "")
-    assert "16384 ranks found by launcher env" in done.out
+    assert "16,384 ranks found by launcher env" in done.out
     assert done.out.count("limit 7 s") == 10
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("tool", [GPU_TEST, GPU_TEST.with_name("mamf-finder.py")])
+def test_dry_run_counts_the_ranks_that_would_start_here(run_tool, tool):
+    first = [run_tool(tool, "--dry-run", *nproc).out.splitlines()[0] for nproc in ((), ("--nproc", "4"))]
+    assert first[0].endswith("a rank per visible device"), first
+    assert first[1].endswith("4 ranks started here"), first
 
 
 BIG_WORLD = """
