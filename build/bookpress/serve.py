@@ -308,4 +308,4 @@ def _work(step, state: State) -> None:
     print(f"{time.strftime('%H:%M:%S')} {what} changed, {seconds:.2f} s", flush=True)
     report((p for p in state.problems if p not in before), stream=sys.stderr)
     if state.problems:
-        print(f"{len(state.problems)} problems in all", flush=True)
+        print(f"{len(state.problems)} problem{'' if len(state.problems) == 1 else 's'} in all", flush=True)
