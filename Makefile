@@ -11,12 +11,12 @@ OUT    ?= dist
 .PHONY: help book pdf epub web scripts check check-slow test test-slow bench prove serve artefacts green release publish verify stale links contribute-record doctor lock clean setup setup-test setup-torch
 
 help: ## this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z -]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 book: setup ## PDF, EPUB and web edition into dist/
 	@$(PRESS) build --book $(BOOK) --out $(OUT)
 
-pdf epub web: setup ## one output alone
+pdf epub web: setup ## each of the three outputs alone
 	@$(PRESS) $@ --book $(BOOK) --out $(OUT)
 
 scripts: setup ## the instruments: single files, wheel, sdist and zipapp in one tarball
