@@ -305,6 +305,19 @@ def test_no_page_holds_the_last_row_of_a_table_alone(tmp_path):
     assert [n for n, page in ends.items() if f"{n}r{n - 2}z" not in page] == []
 
 
+def test_no_page_holds_the_first_row_of_a_table_alone(tmp_path):
+    """The same table behind a growing number of lines, until it would begin a row before the end of its page."""
+    lines = range(10, 30)
+    cells = table("wrap", ["Row"], [[f"r{k}z"] for k in range(6)])
+    bodies = (chapter("<p>A line.</p>" * n + cells, f"after{n}") for n in lines)
+    made = pdfs.make(fixture.of_bodies(tmp_path, *bodies), tmp_path)
+    assert made.problems == []
+    starts = [page for page in made.pages if "r0z" in page]
+    assert len(starts) == len(lines)
+    assert 1 < sum("r5z" not in page for page in starts) < len(lines), "some were parted"
+    assert [page for page in starts if "r1z" not in page] == []
+
+
 def test_text_fills_the_page_before_a_figure_that_does_not_fit(tmp_path):
     figure = '<figure class="figure" id="fig"><img src="asset:tall.png" alt="Tall." width="400" height="420"/></figure>'
     filler = "".join(f"<p>Before {n}. {'word ' * 60}</p>" for n in range(5))
