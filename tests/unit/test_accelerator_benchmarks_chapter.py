@@ -284,7 +284,7 @@ def test_int8_has_half_the_rate_per_ghz_of_fp8() -> None:
     finals = re.findall(r"^final .* ([\d.]+) +\d+ +\d+ +\d+ +power", gpu_output("dtypes"), re.M)
     per_ghz = [float(value) for value in finals]  # the best of fp16, fp8, int8, tf32 leads its six
     assert (round(per_ghz[12]), round(per_ghz[6])) == (517, 948)
-    assert "(517 to 948 in the column that is cut here)" in TEXT
+    assert "(517 against 948 in the column that is cut here)" in TEXT
 
 
 def test_search_against_fixed_shapes() -> None:
