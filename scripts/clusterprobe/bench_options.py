@@ -29,6 +29,7 @@ from clusterprobe.options import (
     ProbeParser,
     count_option,
     duration_option,
+    filled_option,
     make_parser,
     path_option,
     rate_option,
@@ -168,7 +169,7 @@ def add_what(group: Any) -> None:
     group.add_argument("--with-host-overhead", dest="mode", action="store_const", const=["block"], help=argparse.SUPPRESS)
     group.add_argument("--group", type=group_list, default=["world"], metavar="GROUPS",
                        help="comma list of " + ", ".join(GROUP_KINDS) + ": all groups of a kind at the same time (default world)")
-    group.add_argument("--backend", metavar="NAME", help="torch's backend (default: nccl, xccl or hccl by device, gloo on cpu)")
+    group.add_argument("--backend", type=filled_option("name"), metavar="NAME", help="torch's backend (default: nccl, xccl or hccl by device, gloo on cpu)")
     group.add_argument("--sizes", type=size_list, metavar="LIST", help="comma list such as 8,64K,1MiB,1000003; need not divide")
     group.add_argument("-b", "--min-bytes", "--min-payload", type=payload_option, metavar="SIZE", help="start of the sweep (default 8)")
     group.add_argument("-e", "--max-bytes", "--max-payload", type=payload_option, metavar="SIZE",

@@ -21,6 +21,8 @@ from typing import Callable, Iterator, List, Optional
 from clusterprobe.exits import MISSING_RANK
 from clusterprobe.streams import say
 
+LOOK_INTERVAL = 1.0  # seconds between two looks at the clock, so that a standstill shows
+STANDSTILL = 3.0  # seconds more than that between two looks: the process did not run
 EXPIRY_GRACE = 12.0  # seconds that on_expire has; it asks the other ranks and writes the report
 
 
@@ -28,7 +30,8 @@ EXPIRY_GRACE = 12.0  # seconds that on_expire has; it asks the other ranks and w
 class StagePlace:
     """Where this rank is: the stage, the step inside it, and a counter that only grows.
 
-    `since` and `moved`: when the stage and the last step began, in seconds of time.monotonic().
+    `since` and `moved`: when the stage and the last step began, in seconds of time.monotonic(). `stood`: seconds
+    of the stage in which the process did not run: stopped by Ctrl-Z, say, or with its whole host.
     """
 
     stage: str = "start"
@@ -37,6 +40,11 @@ class StagePlace:
     since: float = 0.0
     steps: int = 0
     moved: float = 0.0
+    stood: float = 0.0
+
+    def stood_still(self) -> float:
+        """Those seconds when they are most of the stage, so that a limit says nothing about the ranks; else 0."""
+        return self.stood if self.stood > (time.monotonic() - self.since) / 2 else 0.0
 
 
 def main_stack(depth: int = 4) -> List[str]:
@@ -109,7 +117,7 @@ class Watchdog:
             self.place.stage, self.place.step = name, ""
             self.place.count += 1
             self.place.since = self.place.moved = time.monotonic()
-            self.place.steps = 0
+            self.place.steps, self.place.stood = 0, 0.0
             self._stage_end = end
             self._changed.notify()
 
@@ -143,12 +151,17 @@ class Watchdog:
             self._changed.notify()
 
     def _watch(self) -> None:
+        looked = time.monotonic()
         with self._changed:
             while not self._closed:
+                now = time.monotonic()
+                if now - looked > LOOK_INTERVAL + STANDSTILL:
+                    self.place.stood += now - looked
+                looked = now
                 left = self.remaining()
                 if left <= 0:
                     break
-                self._changed.wait(None if left == float("inf") else left)
+                self._changed.wait(min(left, LOOK_INTERVAL))
             if self._closed:
                 return
         handler = threading.Thread(target=self._on_expire, args=(self.place,), daemon=True)

@@ -34,7 +34,7 @@ from clusterprobe.gpu_test_local import (
 )
 from clusterprobe.join import check_consistency, collect_facts, take_census
 from clusterprobe.launch import RankEnv
-from clusterprobe.options import ProbeParser, make_parser
+from clusterprobe.options import ProbeParser, filled_option, make_parser
 from clusterprobe.preflight import node_findings
 from clusterprobe.probe import planned_ranks, run_probe
 from clusterprobe.ring_links import ring_members, send_around
@@ -84,7 +84,7 @@ def gpu_test_parser() -> ProbeParser:
     )
     parser.add_argument(
         "--backend",
-        default=None,
+        type=filled_option("name"),
         metavar="NAME",
         help="backend of stages 7 to 9 (default: nccl, xccl or hccl by device, gloo on cpu)",
     )

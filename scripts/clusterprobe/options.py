@@ -108,11 +108,18 @@ def duration_option(text: str) -> float:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def path_option(text: str) -> str:
-    """An empty path is a variable that was not set; the option would be left out without a word."""
-    if not text:
-        raise argparse.ArgumentTypeError("the path is empty")
-    return text
+def filled_option(what: str) -> Callable[[str], str]:
+    """A parser of words. An empty one is a variable that was not set; the option would be left out without a word."""
+
+    def parse(text: str) -> str:
+        if not text:
+            raise argparse.ArgumentTypeError(f"the {what} is empty")
+        return text
+
+    return parse
+
+
+path_option = filled_option("path")
 
 
 def limit_option(text: str) -> float:
@@ -194,6 +201,7 @@ def make_parser(
     )
     run.add_argument(
         "--init",
+        type=filled_option("address"),
         metavar="HOST:PORT",
         help="where rank 0 opens the control store, instead of MASTER_ADDR and MASTER_PORT",
     )
@@ -218,6 +226,7 @@ def make_parser(
     out = parser.add_argument_group("result")
     out.add_argument(
         "--json",
+        type=path_option,
         metavar="PATH",
         default=None,
         help="report file; - writes it to stdout and the text to stderr; none writes no "

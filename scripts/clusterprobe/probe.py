@@ -21,7 +21,7 @@ from clusterprobe.launch import RankEnv, detect_launch
 from clusterprobe.options import ProbeParser
 from clusterprobe.report import exit_code
 from clusterprobe.session import Body, Session, leave
-from clusterprobe.spawn import spawn_ranks
+from clusterprobe.spawn import end_with_parent, spawn_ranks
 from clusterprobe.streams import say, settle_streams
 from clusterprobe.units import counted
 
@@ -91,6 +91,7 @@ def run_probe(
             limits = args.timeout, args.stage_timeout
             rc = spawn_ranks(env, count, words, parser.tool, *limits, watch)
             return exit_code(rc, args.exit_zero)
+        end_with_parent(os.environ)
         session = Session(args, env, parser.tool, words, watch)
     except ProbeFailure as failure:
         lines = [f"why: {failure.reason}", *([f"next: {failure.hint}"] if failure.hint else [])]

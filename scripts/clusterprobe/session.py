@@ -263,11 +263,16 @@ class Session:
         where = place.stage + (f", {place.step}" if place.step else "")
         limit = self.watchdog.passed_limit()
         reason = f"the time limit ({limit}) passed in {where}"
+        kind, hint = "timeout", ""
+        stood = place.stood_still()
+        if stood:  # nobody is to blame, and all that stood still are late
+            kind, hint = "failed", "was it Ctrl-Z, or a host that slept or had no time? Run it again"
+            reason += f"; the process had stood still for {stood:.0f} s of it"
         if self.monitor is not None:
-            self.monitor.collapse("timeout", MISSING_RANK, reason, limit=limit)
+            self.monitor.collapse(kind, MISSING_RANK, reason, hint, limit=limit)
         self.report.prints = self.report.prints or self.env.local_rank == 0
         dump_stack(f"rank {self.env.rank}@{self.host}")
-        self._end(MISSING_RANK, f"rank {self.env.rank}@{self.host}: {reason}", linger=False)
+        self._end(MISSING_RANK, f"rank {self.env.rank}@{self.host}: {reason}", hint, linger=False)
 
     def _store_lost(self, error: str) -> None:
         if self.report.finished is not None:

@@ -7,6 +7,8 @@ clusters: across nodes the scheduler starts the ranks.
 from __future__ import annotations
 
 import os
+import select
+import signal
 import socket
 import subprocess
 import sys
@@ -79,6 +81,23 @@ def tell_parent(environ: Mapping[str, str]) -> None:
             os.write(int(environ[SPAWNED]), FIRST_TOLD if first else OTHER_TOLD)
         except OSError:
             pass  # the parent is gone, nobody asks
+
+
+def end_with_parent(environ: Mapping[str, str]) -> None:
+    """A local rank whose parent was killed ends as by SIGTERM: nobody waits for it, and it holds a device."""
+    mouth = environ.get(SPAWNED, "")
+    if not mouth.isdigit() or not hasattr(select, "poll"):
+        return
+
+    def watch_pipe() -> None:
+        pipe = select.poll()
+        pipe.register(int(mouth), 0)
+        pipe.poll()  # returns when nobody can read any more
+        if environ.get("LOCAL_RANK") == "0":
+            say("the process that started the local ranks is gone: they end", sys.stderr)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch_pipe, name="parent", daemon=True).start()
 
 
 def start_ranks(

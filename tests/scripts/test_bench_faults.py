@@ -143,6 +143,21 @@ def test_stopped_or_dead_in_mid_run(signum, rank, new_world):
     assert "Traceback" not in "".join(end.err for end in ended.values())
 
 
+def test_a_limit_that_passed_while_all_stood_still_accuses_nobody(new_world):
+    """Ctrl-Z, and fg after a while."""
+    words = (*OPTIONS, "--num-iterations", "10000000", "--stage-timeout", "8")
+    world = new_world(2).start(BENCH, *words)
+    world.wait_for(0, "median")
+    for signum, rest in ((signal.SIGSTOP, 12), (signal.SIGCONT, 0)):
+        for rank in range(2):
+            world.signal(rank, signum)
+        time.sleep(rest)
+    ended = world.finish(60)
+    assert codes(ended) == {5}, ended
+    assert "the process had stood still for 1" in ended[0].why
+    assert "fell behind" not in ended[0].why
+
+
 def test_stuck_rank_is_named(new_world, planted):
     ended = new_world(3).start(planted, *OPTIONS, "--stage-timeout", "20", each=fault("stuck", 3, 2, 5)).finish()
     assert codes(ended) == {5}, ended

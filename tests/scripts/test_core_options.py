@@ -40,6 +40,8 @@ def test_underscores_and_dashes_mean_the_same():
         ["--stage-timeout", "0s"],
         ["extra"],
         ["--fail-below", "fast"],
+        ["--json", ""],
+        ["--init="],
     ],
 )
 def test_wrong_use_is_2_with_a_result_line(words, capsys):

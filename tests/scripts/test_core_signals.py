@@ -111,6 +111,15 @@ def test_a_signal_to_the_parent_alone_leaves_no_rank(name, rc, slow_start):
     assert not any(os.path.exists(f"/proc/{pid}") for pid in process.ranks)
 
 
+def test_local_ranks_end_with_a_parent_that_was_killed(slow_start):
+    """Each holds a device, and nobody waits for it any more."""
+    process = slow_start("torch", "True", 60, 2, "--nproc", "2", "--device", "cpu")
+    process.kill()
+    out, err = process.communicate(timeout=20)  # until no rank holds the pipes any more
+    assert out.count("RESULT status=interrupted rc=143 ") == 1
+    assert err == "the process that started the local ranks is gone: they end\n"
+
+
 def test_ranks_that_do_not_end_after_a_signal_are_killed(slow_start):
     """One that is born so slowly that it never sees the signal must not keep Ctrl-C from ending the run."""
     process = slow_start(
