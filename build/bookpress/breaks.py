@@ -1,7 +1,7 @@
 """Where a line of running text may end: names, paths, units and note marks stay whole, long ones part at joints.
 
-Called by `pdf` on each chapter's body before layout (`loosen`, with `rows` for the blocks of code) and by `web`
-(`hold`). Neither adds a character to the text: a `<wbr/>` allows a break, `<span class="whole">` (white-space: nowrap)
+Called by `pdf` on each chapter's body before layout (`loosen`, with `rows` for the blocks of code), by `web`
+(`hold`) and by `epub` (`hold_hyphens`). None adds a character to the text: a `<wbr/>` allows a break, `<span class="whole">` (white-space: nowrap)
 forbids one. Why layout is not left to itself:
 
 * It ends a line after the hyphen of `--gpus`, the slash of GB/s, and before the mark of a note that follows a
@@ -71,6 +71,14 @@ def hold(body: etree._Element, cell: bool = False) -> None:
         if isinstance(child.tag, str):
             hold(child, cell)
     _rewrite_text(body, _rates)
+
+
+def hold_hyphens(body: etree._Element) -> None:
+    """For reading systems, whose lines may be shorter than a name: no line ends after a hyphen of a name in code."""
+    for code in [c for c in body.iter("code") if c.getparent() is None or c.getparent().tag != "pre"]:
+        if len(code) == 0 and _HYPHENS.search(code.text or ""):
+            pieces, code.text = list(_kept(code.text, 0)), None
+            _fill(code, 0, pieces)
 
 
 def bind_marks(body: etree._Element) -> None:

@@ -113,6 +113,13 @@ def test_code_keeps_every_character():
         assert found == [f.text for f in chapter.fences]
 
 
+def test_names_in_code_keep_their_hyphens():
+    _, entries, _ = of(body("<p>Run <code>mamf-finder.py --json x</code>.</p>"))
+    assert ["".join(held.itertext()) for held in find(page(entries), "//h:code/h:span[@class='whole']")] == ["-f", "--j"]
+    assert "".join(find(page(entries), "//h:p")[0].itertext()) == "Run mamf-finder.py --json x."
+    assert ".whole { white-space: nowrap; }" in (templates.FOLDER / "css" / "epub.css").read_text()
+
+
 def test_no_marks_of_the_press_remain():
     _, _, entries = epubs.whole()
     for name, data in entries.items():

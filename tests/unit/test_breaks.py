@@ -103,3 +103,8 @@ def test_blocks_of_code_are_left_alone():
     block = "<figure><pre><code>a --b-c GB/s</code></pre></figure>"
     for change in (breaks.hold, breaks.loosen):
         assert etree.tostring(after(change, block), encoding="unicode") == block
+
+
+def test_reading_systems_keep_hyphens_with_what_follows_and_may_part_the_rest():
+    body = "<div><p><code>a-b.py --json x_y</code>, e-mail</p><pre><code>a -b</code></pre></div>"
+    assert pieces(after(breaks.hold_hyphens, body)) == ["a⟨-b⟩.py ⟨--j⟩son x_y, e-maila -b"]

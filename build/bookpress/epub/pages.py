@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from lxml import etree
 
+from .. import breaks
 from ..model import Book, Chapter
 from ..problems import Problem
 from ..templates import env, markup
@@ -92,6 +93,7 @@ def chapter_page(
     _tables(root)
     _forms(root)
     _about(root, chapter)
+    breaks.hold_hyphens(root)
     if not marks:
         _drop_marks(root)
     text = env().get_template("chapter.xhtml").render(
