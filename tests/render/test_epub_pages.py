@@ -96,6 +96,22 @@ def test_many_columns_are_labelled_for_phones():
     assert len(find(page(entries), "//h:td[@data-label]")) == 1  # an empty cell is not shown there
 
 
+@pytest.mark.parametrize(
+    ("cell", "kinds"),
+    [
+        ("NCCL_IB_QPS_PER_CONNECTION", ["stacks-late"]),  # twice 26 letters, and no line ends in one
+        ("<code>NCCL_IB_QPS_PER_CONNECTION</code>", []),
+        ("nccl-ib-qps-per-connection", []),
+        ("of many short words, which a narrow column parts anywhere", []),
+    ],
+)
+def test_few_columns_of_long_words_are_labelled_for_phones(cell, kinds):
+    head, row = "<th scope='col' class='left'>h</th>" * 2, f"<td>{cell}</td>" * 2
+    table = f"<table><thead><tr>{head}</tr></thead><tbody><tr>{row}</tr></tbody></table>"
+    _, entries, _ = of(body(f'<figure class="table wrap">{table}</figure>'))
+    assert find(page(entries), "//h:table/@class") == kinds
+
+
 def test_empty_header_cell_is_no_header():
     table = (
         '<figure class="table wrap"><table><thead><tr><th scope="col" class="left"></th><th scope="col" class="left">a</th>'

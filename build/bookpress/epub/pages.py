@@ -29,7 +29,9 @@ MATHML, SVG = "http://www.w3.org/1998/Math/MathML", "http://www.w3.org/2000/svg"
 CHAPTERS = "chapters/"  # folder of chapter pages: a chapter's slug cannot meet a page of ours
 
 MANY = 5  # columns that a phone held upright cannot show side by side
+PHONE = 50  # characters of a line of such a phone in a table's type
 _MARK = re.compile(r'data-line="(\d+)"')
+_WORDS = re.compile(r"\s+|(?<=-)")  # between them a line may end
 VOID = frozenset(
     ("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr")
 )
@@ -242,7 +244,7 @@ def _label_cells(table: etree._Element, wide: bool) -> None:
     """Let the style sheet turn rows into blocks: a wide table on any small screen, others on phones."""
     rows = table.findall("thead/tr")
     spans = table.xpath(".//*[@colspan or @rowspan]")
-    if len(rows) != 1 or spans or (not wide and len(rows[0]) < MANY):
+    if len(rows) != 1 or spans or not (wide or len(rows[0]) >= MANY or _least_width(table) > PHONE):
         return
     labels = [" ".join("".join(cell.itertext()).split()) for cell in rows[0]]
     kind = "stacks" if wide else "stacks-late"
@@ -251,6 +253,17 @@ def _label_cells(table: etree._Element, wide: bool) -> None:
         for label, cell in zip(labels, row, strict=False):  # a short row has no cell to label
             if label and (len(cell) or (cell.text or "").strip()):
                 cell.set("data-label", label)
+
+
+def _least_width(table: etree._Element) -> int:
+    """Characters that the longest words of all columns take side by side, and gaps; a name in code may be parted."""
+    words: dict[int, int] = {}
+    for row in table.iter("tr"):
+        for column, cell in enumerate(row):
+            said = cell.xpath(".//text()[not(ancestor::code)]")
+            longest = max((len(word) for text in said for word in _WORDS.split(text)), default=0)
+            words[column] = max(words.get(column, 0), longest)
+    return sum(words.values()) + 2 * len(words)
 
 
 def _forms(root: etree._Element) -> None:
