@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from io import BytesIO
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
+from clusterprobe.strictjson import replace_file
 from clusterprobe.units import format_rate, format_size
 
 BAR = 40
@@ -52,14 +54,16 @@ def png_plot(path: str, rows: Sequence[Mapping[str, Any]], title: str, cells: Op
     if curves:
         draw_curves(axes[0][0], curves, title)
     if cells:
-        picture = axes[0][-1].imshow([[value / 1e9 if value else float("nan") for value in line] for line in cells], cmap="viridis")
+        matrix = axes[0][-1].imshow([[value / 1e9 if value else float("nan") for value in line] for line in cells], cmap="viridis")
         axes[0][-1].set(title="pair matrix, GB/s", xlabel="receives", ylabel="sends")
-        figure.colorbar(picture)
+        figure.colorbar(matrix)
     try:
         figure.tight_layout()
-        figure.savefig(path, format="png", dpi=120)
+        picture = BytesIO()
+        figure.savefig(picture, format="png", dpi=120)
     finally:
         pyplot.close(figure)
+    replace_file(path, picture.getvalue())
     return ""
 
 

@@ -11,7 +11,7 @@ import math
 import os
 import stat
 import tempfile
-from typing import Any, List, Optional, Tuple
+from typing import Any, List, Optional, Tuple, Union
 
 
 def strict_value(value: Any) -> Any:
@@ -41,17 +41,18 @@ def is_plain_target(path: str) -> bool:
         return True
 
 
-def replace_file(path: str, text: str) -> None:
+def replace_file(path: str, content: Union[str, bytes]) -> None:
     """Write all of it or leave what was there. OSError says why it failed."""
+    whole = content.encode("utf-8") if isinstance(content, str) else content
     if not is_plain_target(path):
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
+        with open(path, "wb") as file:
+            file.write(whole)
         return
     folder = os.path.dirname(os.path.abspath(path))
     handle, temporary = tempfile.mkstemp(prefix=".clusterprobe-", suffix=".json", dir=folder)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            file.write(whole)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, 0o644)

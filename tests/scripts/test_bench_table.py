@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import itertools
 import json
+import resource
+import signal
+import sys
 import types
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -514,3 +518,37 @@ def test_text_plot_and_csv():
 def test_nothing_in_the_report_is_not_json():
     json.dumps(row(), allow_nan=False)
     assert (SCRIPTS / "all_reduce_bench.py").exists()
+
+
+class Drawn:
+    """Takes every call of matplotlib's, and writes a picture as matplotlib does: piece by piece."""
+
+    def __getattr__(self, name):
+        return lambda *words, **more: self
+
+    def __getitem__(self, place):
+        return self
+
+    def savefig(self, target, **more):
+        with open(target, "wb") if isinstance(target, str) else nullcontext(target) as file:
+            file.write(b"PNG" * 5000)
+
+
+def test_a_picture_replaces_an_older_one_whole_or_not_at_all(monkeypatch, tmp_path):
+    figure = Drawn()
+    pyplot = types.SimpleNamespace(subplots=lambda *words, **more: (figure, figure), close=lambda figure: None)
+    monkeypatch.setitem(sys.modules, "matplotlib", types.SimpleNamespace(use=lambda name: None, pyplot=pyplot))
+    old = tmp_path / "p.png"
+    old.write_bytes(b"old")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))  # as a disk that is full after so many bytes
+        with pytest.raises(OSError, match="File too large"):
+            bench_plot.png_plot(str(old), [], "title", [[1.0]])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"p.png": b"old"}
+    assert bench_plot.png_plot(str(old), [], "title", [[1.0]]) == ""
+    assert old.read_bytes() == b"PNG" * 5000
