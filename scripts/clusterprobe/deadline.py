@@ -23,12 +23,15 @@ from clusterprobe.streams import say
 
 LOOK_INTERVAL = 1.0  # seconds between two looks at the clock, so that a standstill shows
 STANDSTILL = 3.0  # seconds more than that between two looks: the process did not run
+STAGE_STRIDE = 1 << 32  # more than the steps of any stage
 EXPIRY_GRACE = 12.0  # seconds that on_expire has; it asks the other ranks and writes the report
 
 
 @dataclass
 class StagePlace:
     """Where this rank is: the stage, the step inside it, and a counter that only grows.
+
+    The counter starts each stage at the same value on all ranks, however many steps each of them made before.
 
     `since` and `moved`: when the stage and the last step began, in seconds of time.monotonic(). `stood`: seconds
     of the stage in which the process did not run: stopped by Ctrl-Z, say, or with its whole host.
@@ -115,7 +118,7 @@ class Watchdog:
     def _enter(self, name: str, end: Optional[float]) -> None:
         with self._changed:
             self.place.stage, self.place.step = name, ""
-            self.place.count += 1
+            self.place.count += STAGE_STRIDE - self.place.count % STAGE_STRIDE
             self.place.since = self.place.moved = time.monotonic()
             self.place.steps, self.place.stood = 0, 0.0
             self._stage_end = end

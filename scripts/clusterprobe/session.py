@@ -29,7 +29,7 @@ from clusterprobe.spawn import tell_parent
 from clusterprobe.store import POLL
 from clusterprobe.streams import say
 from clusterprobe.topology import node_identity
-from clusterprobe.verdict import READS_PER_SECOND, Monitor, expiry_grace
+from clusterprobe.verdict import READS_PER_SECOND, Monitor, expiry_grace, repeats_verdict
 
 ROLL_CALL_LIMIT = 5.0  # seconds after SIGTERM; launchers kill after 30
 IMPORT_LIMIT = 300.0  # torch on a cold network file system takes minutes; that is not a hang
@@ -79,6 +79,7 @@ class Session:
         self.monitor: Optional[Monitor] = None
         self.group_open = False
         self._connecting = False
+        self._raised = False
         self._silent = 0  # ranks that will never say goodbye
         self._ended = threading.Lock()
         self.watchdog = Watchdog(self._expired, self._last_word, expiry_grace(env.world_size))
@@ -140,6 +141,7 @@ class Session:
     ) -> None:
         """End all ranks with this failure. Does not return."""
         kind = "judged" if failure.named else kind
+        self._raised = True
         if self.monitor is not None:
             try:
                 self.monitor.collapse(kind, failure.rc, failure.reason, failure.hint, trace)
@@ -155,8 +157,9 @@ class Session:
         What every rank has (wrong use, a wrong name, a silent rank 0) is told by each node's first one, and
         that rank 0 is silent by rank 1 as well: on a single node nobody else could.
         """
-        if self.env.local_rank == 0:
+        if self.env.local_rank == 0 and not self.report.prints:
             self.report.prints = True
+            failure.reason = f"rank {self.env.rank}@{self.host}: {failure.reason}"
         own = self._connecting or not failure.named
         if not self.report.prints and own and (failure.rc != MISSING_RANK or self.env.rank == 1):
             say(f"rank {self.env.rank}@{self.host}: {failure.reason}", sys.stderr)
@@ -255,7 +258,10 @@ class Session:
                 self.report.document["trace"] = verdict["trace"]
         else:
             self.report.prints = False
-        if self.env.rank in verdict.get("culprits", ()) and verdict["rc"] == MISSING_RANK:
+            if repeats_verdict(self.env, verdict):
+                say(f"rank {self.env.rank}@{self.host}: {verdict['reason']}", sys.stderr)
+        blamed = self.env.rank in verdict.get("culprits", ()) and verdict["rc"] == MISSING_RANK
+        if blamed and not self._raised:  # else its stack ends in here, and the reason is told
             dump_stack(f"rank {self.env.rank}@{self.host}")
         self._end(verdict["rc"], verdict["reason"], verdict.get("hint", ""))
 

@@ -21,8 +21,12 @@ ROLL_GRACE = 3.0  # seconds that a living process has to answer
 DEPUTY_AFTER = 3.0  # more seconds after which another rank judges in rank 0's place
 FEWEST_STEPS = 3  # in a stage, before its pace says anything
 PACES = 3.0  # a rank that made its last step within so many times its usual one was still moving
+WAITING_FILES = ("distributed_c10d.py",)
+WAITING_FUNCTIONS = ("wait_all", "_transfer", "send_around")  # ours that wait for data
+DEVICE_WAIT = "wait_for_device"
 POLL_SLACK = 1.0  # seconds that the answers may lie apart
 RUN_SLACK = 2.0  # a rank that made a step since was moving when the limit of the whole run passed
+OWN_LOGS = 64  # in a bigger world each node's first rank alone repeats the verdict
 READS_PER_SECOND = 4000.0  # records that rank 0 surely reads from the store
 
 
@@ -39,6 +43,16 @@ def expiry_grace(world: int) -> float:
         + 6 * (monitor_interval(world) - monitor_interval(1))
         + world / READS_PER_SECOND
     )
+
+
+def repeats_verdict(env: RankEnv, verdict: Dict[str, Any]) -> bool:
+    """Whether a rank that did not judge says who was late: its log may be the only one that somebody reads.
+
+    Ranks that a parent of this tool started share one terminal with the first of them.
+    """
+    every = env.world_size <= OWN_LOGS and env.launcher != "spawn"
+    named = bool(verdict.get("culprits") or verdict.get("told"))
+    return verdict["rc"] == MISSING_RANK and named and (every or env.local_rank == 0)
 
 
 def judge_roll_call(
@@ -85,6 +99,19 @@ def _still_moving(answer: Dict[str, Any]) -> bool:
 
 def _stack_end(answer: Dict[str, Any]) -> str:
     return f"its stack ends in {answer['stack'][-1] if answer.get('stack') else '?'}"
+
+
+def _waits_for_data(answer: Dict[str, Any]) -> Optional[bool]:
+    """Whether the end of the stack (frames `file:line function`) lies in a collective.
+
+    None where it waits for its own device, which may hold a collective or this rank's own work.
+    """
+    frames = [frame.partition(" ") for frame in answer.get("stack", ())]
+    files = {place.partition(":")[0] for place, _, _ in frames}
+    names = {name for _, _, name in frames}
+    if not files.isdisjoint(WAITING_FILES) or not names.isdisjoint(WAITING_FUNCTIONS):
+        return True
+    return None if DEVICE_WAIT in names else False
 
 
 def _judge_paces(census: Census, roll: Dict[int, Dict[str, Any]], where: str) -> Dict[str, Any]:
@@ -154,6 +181,16 @@ def _judge_places(
     if not behind:
         place = next(iter(roll.values()))
         step = f" ({place['step']})" if place["step"] else ""
+        waits = {rank: _waits_for_data(answer) for rank, answer in sorted(roll.items())}
+        absent = [rank for rank, waiting in waits.items() if waiting is False]
+        if absent and True in waits.values():
+            others = len(roll) - len(absent)
+            return {
+                "culprits": absent[:64],
+                "hint": _stack_end(roll[absent[0]]),
+                "reason": f"{where}{step}: {census.names(absent)} did not come to the collective in which "
+                + (f"the other {others:,} ranks wait" if others > 1 else "the other rank waits"),
+            }
         return {
             "culprits": [],
             "hint": "the transport is stuck, not one rank; rerun with NCCL_DEBUG=INFO, and "
@@ -265,6 +302,7 @@ class Monitor:
                 "reason": who + cause["reason"],
                 "hint": cause["hint"],
                 "culprits": [],
+                "told": True,  # by a rank that knew whom to name
                 "trace": cause["trace"],
             }
             if cause["rc"] == TERMINATED:

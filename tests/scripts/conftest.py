@@ -113,7 +113,9 @@ class World:
         each: Mapping[int, Mapping[str, str]] | None = None,
         words: Mapping[int, Sequence[str]] | None = None,
         local_size: int | None = None,
+        before: Mapping[int, Sequence[str]] | None = None,
     ) -> World:
+        """`each` are variables of one rank, `words` its own options, `before` what its command is put behind."""
         for rank in only if only is not None else range(self.size):
             env = clean_environment(
                 RANK=str(rank),
@@ -124,7 +126,8 @@ class World:
                 MASTER_PORT=str(self.port),
             )
             env.update((each or {}).get(rank, {}))
-            command = [self.python, str(script), *((words or {}).get(rank) or options)]
+            command = [*(before or {}).get(rank, ()), self.python, str(script)]
+            command += (words or {}).get(rank) or options
             self.ranks[rank] = subprocess.Popen(
                 command,
                 env=env,

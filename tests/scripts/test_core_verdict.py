@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from clusterprobe.census import Census, content_hash
+from clusterprobe.deadline import Watchdog
 from clusterprobe.exits import MISSING_RANK, UNEXPECTED, WRONG_DATA
 from clusterprobe.launch import RankEnv
 from clusterprobe.stages import merge_failures
-from clusterprobe.verdict import judge_roll_call, monitor_interval
+from clusterprobe.verdict import judge_roll_call, monitor_interval, repeats_verdict
 
 TIMEOUT = {
     "kind": "timeout",
@@ -229,3 +230,72 @@ def test_hash_depends_on_values_not_on_order():
 def test_big_worlds_ask_less_often():
     assert monitor_interval(8) == 0.2
     assert 16384 / monitor_interval(16384) <= 8001
+
+
+IN_A_COLLECTIVE = ["gpu_test.py:331 collectives", "checked_collectives.py:109 _all_reduce", "distributed_c10d.py:3252 all_reduce"]
+AT_A_DEVICE = ["checked_collectives.py:76 run", "device.py:60 wait_for_device", "__init__.py:1040 synchronize"]
+
+
+def standing(*stacks: list[str]) -> dict:
+    """Ranks in one step that differ by the ends of their stacks."""
+    answers = roll(len(stacks))
+    for answer, stack in zip(answers.values(), stacks, strict=True):
+        answer["stack"] = stack
+    return answers
+
+
+@pytest.mark.parametrize(
+    ("stacks", "words", "culprits"),
+    [
+        ([IN_A_COLLECTIVE, ["a.py:7 load"], IN_A_COLLECTIVE, ["a.py:7 load"]],
+         "rank 1@n0, rank 3@n1 did not come to the collective in which the other 2 ranks wait", [1, 3]),
+        ([IN_A_COLLECTIVE, ["a.py:7 load"]], "rank 1@n0 did not come to the collective in which the other rank waits", [1]),
+        ([IN_A_COLLECTIVE] * 4, "all 4 ranks wait inside the same step", []),
+        ([IN_A_COLLECTIVE, AT_A_DEVICE, AT_A_DEVICE], "all 3 ranks wait inside the same step", []),
+        ([AT_A_DEVICE, ["a.py:7 load"], AT_A_DEVICE], "all 3 ranks wait inside the same step", []),
+        ([IN_A_COLLECTIVE, ["a.py:7 load"], AT_A_DEVICE], "rank 1@n0 did not come", [1]),
+        ([["bench_pair_run.py:120 _transfer"], ["collective_cases.py:90 wait_all"]], "all 2 ranks wait", []),
+    ],
+)
+def test_whoever_is_not_in_the_collective_is_late(stacks, words, culprits):
+    """Inside one step the stacks tell; a rank that waits for its own device may wait for the data as well."""
+    verdict = judge_roll_call(census(len(stacks)), standing(*stacks), TIMEOUT)
+    assert words in verdict["reason"]
+    assert (verdict["rc"], verdict["culprits"]) == (5, culprits)
+
+
+def test_places_are_compared_inside_one_stage():
+    """Uneven nodes make uneven numbers of steps; after them nobody may look ahead or behind."""
+    places = []
+    for steps in (1, 3):
+        watchdog = Watchdog(lambda place: None, lambda place: None)
+        with watchdog.stage("links", 60):
+            for _ in range(steps):
+                watchdog.step("ring")
+            inside = watchdog.place.count
+        with watchdog.stage("collectives", 60):
+            watchdog.step("all_reduce")
+            places.append((inside, watchdog.place.count))
+        watchdog.close()
+    (fewer, first), (more, second) = places
+    assert fewer < more < first == second
+
+
+@pytest.mark.parametrize(
+    ("launcher", "size", "local_rank", "verdict", "repeats"),
+    [
+        ("env", 8, 3, {"rc": 5, "culprits": [1]}, True),
+        ("env", 8, 3, {"rc": 5, "culprits": [], "told": True}, True),
+        ("env", 8, 3, {"rc": 5, "culprits": []}, False),
+        ("env", 8, 3, {"rc": 4, "culprits": [1]}, False),
+        ("env", 8, 3, {"rc": 143, "culprits": [], "told": True}, False),
+        ("torchrun", 64, 7, {"rc": 5, "culprits": [1]}, True),
+        ("torchrun", 65, 7, {"rc": 5, "culprits": [1]}, False),
+        ("slurm", 16384, 0, {"rc": 5, "culprits": [1]}, True),
+        ("spawn", 4, 3, {"rc": 5, "culprits": [1]}, False),
+        ("spawn", 16, 0, {"rc": 5, "culprits": [1]}, True),
+    ],
+)
+def test_who_repeats_the_verdict_in_its_own_log(launcher, size, local_rank, verdict, repeats):
+    """Where nobody is named there is nothing to repeat, and a big world would repeat it too often."""
+    assert repeats_verdict(RankEnv(launcher, local_rank, size, local_rank), verdict) == repeats

@@ -142,6 +142,39 @@ def test_late_rank_is_named_with_its_stack(new_world, sabotaged, tmp_path, valid
     assert [stage["stage"] for stage in report["stages"]][-1] == "links"
 
 
+def test_two_ranks_late_at_once(new_world, sabotaged):
+    """Both are named with their hosts, in the log of every rank: nobody has to find rank 0's first."""
+    hosts = ("left", "left", "right", "right", "right")
+    each = {
+        rank: {
+            "AT_CALL": "3",
+            "BAD_RANK": str(rank) if rank in (1, 3) else "none",
+            "FAULT": "late",
+            "CLUSTERPROBE_NODE": host,
+            "LOCAL_RANK": str(rank - hosts.index(host)),
+            "LOCAL_WORLD_SIZE": str(hosts.count(host)),
+        }
+        for rank, host in enumerate(hosts)
+    }
+    world = new_world(5, address=host_address())
+    world.start(sabotaged, *OPTIONS, "--stage-timeout", "20", each=each)
+    world.wait_for(0, "[8] links")
+    start = time.monotonic()
+    ended = world.finish(60)
+    assert time.monotonic() - start < 20 + 10
+    assert codes(ended) == {5}, ended
+    wanted = "collectives (all_reduce 8 B): rank 1@left, rank 3@right did not come to the collective in which the other 3"
+    assert wanted in ended[0].why
+    for rank in range(1, 5):
+        assert ended[rank].out == ""
+        assert f"rank {rank}@{hosts[rank]}: [9] {wanted}" in ended[rank].err
+        assert "Traceback" not in ended[rank].err
+    # The late ones show where they stand, the others end in one line.
+    assert {rank for rank, end in ended.items() if "time.sleep" in end.err or "innermost frame" in end.err} == {1, 3}
+    assert ended[2].err.count("\n") == ended[4].err.count("\n") == 1
+    assert ended[0].err == ""
+
+
 def test_one_rank_dies_and_the_others_know_at_once(new_world, sabotaged):
     """Long before the deadline: the peer's connection closes, the roll call finds who is silent."""
     each = {r: {"AT_CALL": "3", "BAD_RANK": "1", "FAULT": "exit"} for r in range(3)}
