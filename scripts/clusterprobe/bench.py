@@ -33,7 +33,7 @@ from clusterprobe.bench_table import BenchTable
 from clusterprobe.collective_cases import CaseSpec, GroupSeat
 from clusterprobe.device import free_memory, load_torch, shared_devices
 from clusterprobe.exits import CANNOT_RUN, OK, PARTIAL, WRONG_DATA, ProbeFailure
-from clusterprobe.join import join_world
+from clusterprobe.join import join_world, warn_of_nodes
 from clusterprobe.probe import run_probe
 from clusterprobe.session import Session
 from clusterprobe.strictjson import replace_file
@@ -85,6 +85,8 @@ class CollectiveBench:
         join_world(session)
         with session.stage("sharing"):
             self._refuse_shared_devices(args.backend or device.backend)
+        with session.stage("preflight"):
+            warn_of_nodes(session)
         with session.stage("baseline"):  # with the others joined: what rank 0 refuses ends them all
             if session.rank0:
                 refuse_unwritable(args)

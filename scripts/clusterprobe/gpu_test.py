@@ -20,8 +20,11 @@ from clusterprobe.device import (
 )
 from clusterprobe.exits import CANNOT_RUN, OK, WRONG_DATA, ProbeFailure
 from clusterprobe.gpu_test_judges import (
+    CONTROL_GROUP_SIZE,
+    CONTROL_GROUP_WHOLE,
     judge_backend,
     judge_collectives,
+    judge_control_group,
     judge_links,
     judge_matmul,
     judge_preflight,
@@ -32,10 +35,9 @@ from clusterprobe.gpu_test_local import (
     look_at_devices,
     look_at_launcher,
 )
-from clusterprobe.join import check_consistency, collect_facts, take_census
+from clusterprobe.join import check_consistency, collect_facts, findings_here, take_census
 from clusterprobe.launch import RankEnv
 from clusterprobe.options import ProbeParser, filled_option, make_parser
-from clusterprobe.preflight import node_findings
 from clusterprobe.probe import planned_ranks, run_probe
 from clusterprobe.ring_links import ring_members, send_around
 from clusterprobe.session import Session
@@ -58,8 +60,6 @@ STAGE_NAMES = (
 )
 CHECK_SIZES = {"cpu": (8, 64 << 10, 1 << 20), "device": (8, 1 << 20, 64 << 20)}
 LINK_BYTES = {"cpu": 1 << 20, "device": 16 << 20}
-CONTROL_GROUP_WHOLE = 512  # ranks that open one gloo group of all
-CONTROL_GROUP_SIZE = 128
 MATMUL_SIDE = {"cpu": 256, "device": 4096}
 
 
@@ -136,7 +136,7 @@ class GpuTest:
         table.shared(3, STAGE_NAMES[3], self.census)
         steps = (
             (4, self.consistency, judge_preflight),
-            (5, self.control_group, None),
+            (5, self.control_group, judge_control_group),
             (6, self.matmul, judge_matmul),
             (7, self.backend, judge_backend),
             (8, self.links, judge_links),
@@ -216,14 +216,7 @@ class GpuTest:
 
     def consistency(self) -> Outcome:
         check_consistency(self.session)
-        local = self.env.local_world_size or self.session.control.places.count(
-            self.session.control.places[self.env.rank]
-        )
-        first = (
-            self.session.control.places.index(self.session.control.places[self.env.rank])
-            == self.env.rank
-        )
-        return Outcome("", node_findings(self.env.world_size, local) if first else [])
+        return Outcome("", findings_here(self.session))
 
     def control_group(self) -> Outcome:
         """gloo on CPU tensors: tests host networking alone, whatever the accelerators do.
@@ -237,12 +230,7 @@ class GpuTest:
             [("", list(range(world)))] if whole else linked_groups(world, rank, CONTROL_GROUP_SIZE)
         )
         seconds = sum(self.add_up(name, members) for name, members in groups)
-        on = os.environ.get("GLOO_SOCKET_IFNAME")
-        return Outcome(
-            f"gloo opened in {seconds:.2f} s and adds right"
-            + ("" if whole else f", in overlapping groups of {CONTROL_GROUP_SIZE}")
-            + (f", on {on}" if on else "")
-        )
+        return Outcome("", [seconds, os.environ.get("GLOO_SOCKET_IFNAME")])
 
     def add_up(self, name: str, members: List[int]) -> float:
         """One checked sum over the members; returns the seconds that the group took to open."""
@@ -319,8 +307,12 @@ class GpuTest:
     def links(self) -> Outcome:
         torch, count = load_torch(), LINK_BYTES[self.size_class] // 4
         looks: Dict[str, Any] = {}
-        for kind, ring in ring_members(self.session.control.places, self.env.rank).items():
-            self.session.step(f"{kind} ring")
+        rings = ring_members(self.session.control.places, self.env.rank)
+        for kind in ("node", "across"):
+            self.session.step(f"{kind} ring")  # also without one: the steps are counted on all ranks alike
+            if kind not in rings:
+                continue
+            ring = rings[kind]
             look = send_around(torch, self.session.device, kind, ring, self.env.rank, count)
             if look.wrong:
                 raise ProbeFailure(

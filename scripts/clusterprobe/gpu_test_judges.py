@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Sequence, Tuple
 
 from clusterprobe.exits import WRONG_DATA, ProbeFailure
-from clusterprobe.preflight import merge_findings
+from clusterprobe.join import node_warnings
 from clusterprobe.ring_links import LinkLook, link_rate_range, slow_links
 from clusterprobe.session import Session
 from clusterprobe.stats import median, odd_ones
@@ -21,7 +21,9 @@ RANK_ODD_RATIO = (
 )
 
 SLOW_LINKS_TOLD = 8
-NODE_WARNINGS_TOLD = 12  # texts that hold a node's own numbers come once a node
+INTERFACES_TOLD = 3
+CONTROL_GROUP_WHOLE = 512  # ranks that open one gloo group of all
+CONTROL_GROUP_SIZE = 128
 
 Verdict = Tuple[str, List[str]]
 
@@ -29,25 +31,29 @@ Verdict = Tuple[str, List[str]]
 def judge_preflight(session: Session, values: Dict[int, Any]) -> Verdict:
     """Findings of all nodes, equal ones told once."""
     census = session.control.census
-    merged = merge_findings(values)
-    warnings = [
-        f"{census.names(ranks, 2)}: {text}"
-        if len(ranks) < len(set(session.control.places)) or len(ranks) == 1
-        else f"every node: {text}"
-        for text, ranks in list(merged.items())[:NODE_WARNINGS_TOLD]
-    ]
-    rest = sorted(rank for ranks in list(merged.values())[NODE_WARNINGS_TOLD:] for rank in ranks)
-    if rest:
-        warnings.append(
-            f"{len(merged) - NODE_WARNINGS_TOLD:,} more findings like these on the nodes of "
-            f"{census.names(sorted(set(rest)), 4)}; --stop-after 4 on one of them shows its own"
-        )
+    warnings = node_warnings(census, len(set(session.control.places)), values)
     alike = len({record["facts"] for record in census.records.values()}) == 1
     return (
         "software and variables are equal on all ranks"
         if alike
         else "ranks differ, see the warnings"
     ), warnings
+
+
+def judge_control_group(session: Session, values: Dict[int, Any]) -> Verdict:
+    """Each host has its own name for the interface that leads to rank 0."""
+    world = session.env.world_size
+    by_name: Dict[str, List[int]] = {}
+    for rank, (_, interface) in sorted(values.items()):
+        by_name.setdefault(interface or "what the host's name resolves to", []).append(rank)
+    common, *others = sorted(by_name, key=lambda name: -len(by_name[name]))
+    named = [f"{name} on {session.control.census.names(by_name[name], 2)}" for name in others]
+    return (
+        f"gloo opened in {max(seconds for seconds, _ in values.values()):.2f} s and adds right"
+        + ("" if world <= CONTROL_GROUP_WHOLE else f", in overlapping groups of {CONTROL_GROUP_SIZE}")
+        + f", on {common}"
+        + (f", {shorten_list(named, INTERFACES_TOLD)}" if named else "")
+    ), []
 
 
 def judge_matmul(session: Session, values: Dict[int, Any]) -> Verdict:

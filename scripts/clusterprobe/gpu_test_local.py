@@ -11,7 +11,12 @@ from typing import Tuple
 from clusterprobe.backend import refuse_backend
 from clusterprobe.device import absent_reason, choose_kind, count_devices, load_torch
 from clusterprobe.exits import CANNOT_RUN, ProbeFailure
-from clusterprobe.interfaces import judge_ifname, list_interfaces, usable_interfaces
+from clusterprobe.interfaces import (
+    IFNAME_VARIABLES,
+    judge_ifname,
+    list_interfaces,
+    usable_interfaces,
+)
 from clusterprobe.preflight import installed_gpus
 from clusterprobe.rendezvous import (
     Endpoint,
@@ -22,7 +27,7 @@ from clusterprobe.rendezvous import (
 )
 from clusterprobe.session import Session
 
-IFNAME_VARIABLES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
+PREFLIGHT_STAGE = 4
 
 
 def look_at_launcher(session: Session) -> str:
@@ -73,7 +78,8 @@ def find_endpoint(session: Session) -> Tuple[Endpoint, str]:
     if source is None:
         raise ProbeFailure(
             CANNOT_RUN,
-            f"no route from this host to {endpoint.host} ({endpoint.address})",
+            f"no route from this host to {endpoint.host}"
+            + ("" if endpoint.host == endpoint.address else f" ({endpoint.address})"),
             f"ip route get {endpoint.address}",
         )
     if session.env.rank == 0 and not session.env.agent_store and port_is_taken(endpoint):
@@ -94,7 +100,7 @@ def look_at_address(session: Session) -> str:
             chosen, trouble = judge_ifname(variable, os.environ[variable], interfaces)
             if trouble and not chosen:
                 raise ProbeFailure(CANNOT_RUN, trouble, f"mend or unset {variable}")
-            if trouble:
+            if trouble and session.args.stop_after < PREFLIGHT_STAGE:  # which tells it of every host
                 session.report.warn(trouble)
             notes.append(f"{variable} takes {', '.join(chosen)}")
     if session.env.world_size == 1:

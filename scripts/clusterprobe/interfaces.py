@@ -14,6 +14,7 @@ from typing import Dict, List, Mapping, Optional, Tuple
 from clusterprobe.rendezvous import is_loopback
 
 SIOCGIFADDR = 0x8915  # Linux: IPv4 address of an interface
+IFNAME_VARIABLES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,17 @@ def judge_ifname(
             f"write ={text} for exact names"
         )
     return chosen, ""
+
+
+def ifname_findings(environ: Mapping[str, str]) -> List[str]:
+    """What is wrong on this host with the patterns that are set, fatal or not."""
+    interfaces = list_interfaces()
+    judged = [
+        judge_ifname(variable, environ[variable], interfaces)[1]
+        for variable in IFNAME_VARIABLES
+        if variable in environ
+    ]
+    return [trouble for trouble in judged if trouble]
 
 
 def usable_interfaces(interfaces: Mapping[str, List[str]]) -> List[str]:

@@ -1,7 +1,7 @@
 """Joining the world: the stages that every tool passes before its first collective.
 
-Store, census, consistency. A difference in arguments or in the versions that must agree ends the run
-before a collective can hang on it; other differences are warnings.
+Store, census, consistency, and what each node should be warned about. A difference in arguments or in the
+versions that must agree ends the run before a collective can hang on it; other differences are warnings.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from typing import Any, Callable, Dict, List, Mapping, Optional
 from clusterprobe.census import Census, Difference, find_differences
 from clusterprobe.device import Device, load_torch
 from clusterprobe.exits import CANNOT_RUN, USAGE, ProbeFailure
+from clusterprobe.interfaces import ifname_findings
+from clusterprobe.preflight import merge_findings, node_findings
 from clusterprobe.session import Session
 from clusterprobe.software import describe_software, driver_version, nccl_version
 from clusterprobe.store import read_records
@@ -34,6 +36,7 @@ LOCAL_OPTIONS = ("json", "force", "dry_run")  # may differ between ranks
 MUST_AGREE = ("torch", "nccl", "device kind")
 TELL_EVERY = 10.0
 LATE_AFTER = 3.0
+NODE_WARNINGS_TOLD = 12  # texts that hold a node's own numbers come once a node
 
 
 def collect_facts(environ: Mapping[str, str], device: Optional[Device] = None) -> Dict[str, Any]:
@@ -144,6 +147,43 @@ def check_consistency(session: Session) -> List[Difference]:
             raise refusal
     session.control.from_rank0("consistent", True, session.patience())
     return harmless
+
+
+def findings_here(session: Session) -> List[str]:
+    """What this node should be warned about: its first rank tells it, the others have nothing to add."""
+    env, places = session.env, session.control.places
+    if places.index(places[env.rank]) != env.rank:
+        return []
+    local = env.local_world_size or places.count(places[env.rank])
+    return node_findings(env.world_size, local) + ifname_findings(os.environ)
+
+
+def node_warnings(census: Census, nodes: int, values: Mapping[int, Any]) -> List[str]:
+    """Findings of all nodes by the rank that told them, equal ones told once."""
+    merged = merge_findings(dict(values))
+    warnings = [
+        f"{census.names(ranks, 2)}: {text}"
+        if len(ranks) < nodes or len(ranks) == 1
+        else f"every node: {text}"
+        for text, ranks in list(merged.items())[:NODE_WARNINGS_TOLD]
+    ]
+    rest = {rank for ranks in list(merged.values())[NODE_WARNINGS_TOLD:] for rank in ranks}
+    if rest:
+        warnings.append(
+            f"{len(merged) - NODE_WARNINGS_TOLD:,} more findings like these on the nodes of "
+            f"{census.names(sorted(rest), 4)}; torch-distributed-gpu-test --stop-after 4 on one of them "
+            "shows its own"
+        )
+    return warnings
+
+
+def warn_of_nodes(session: Session) -> None:
+    """All ranks: rank 0 prints what the nodes found, before a backend needs what they lack."""
+    values = session.control.gather_all("preflight", findings_here(session), session.patience())
+    if values is not None:
+        nodes = len(set(session.control.places))
+        for text in node_warnings(session.control.census, nodes, values):
+            session.report.warn(text)
 
 
 def refused_difference(census: Census, differences: List[Difference], kind: str) -> Any:

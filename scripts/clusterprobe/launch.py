@@ -18,6 +18,7 @@ from clusterprobe.nodelist import expand_nodelist, expand_task_counts
 DERIVED_PORT_BASE = 20000  # below the kernel's ephemeral range (32768 and up), above the services
 DERIVED_PORT_SPAN = 10000
 MOST_RANKS = 1 << 20  # beyond it a variable is wrong, and lists by rank would fill the memory
+SLURM_NODE_LISTS = ("SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST")
 SPAWNED = "CLUSTERPROBE_SPAWNED"  # the parent's pipe, set for local ranks that the tool started
 
 
@@ -136,9 +137,8 @@ def _slurm(environ: Mapping[str, str]) -> Optional[RankEnv]:
     if rank is None or world is None:
         return None
     try:
-        hosts = expand_nodelist(
-            environ.get("SLURM_STEP_NODELIST") or environ.get("SLURM_JOB_NODELIST", "")
-        )
+        lists = (environ.get(name) for name in SLURM_NODE_LISTS)
+        hosts = expand_nodelist(next(filter(None, lists), ""))
         counts = expand_task_counts(environ.get("SLURM_STEP_TASKS_PER_NODE", ""))
     except ValueError as error:
         raise ProbeFailure(

@@ -11,7 +11,7 @@ import os
 from dataclasses import dataclass
 from typing import Dict, List, Optional, Sequence, Tuple
 
-from clusterprobe.units import format_size, shorten_list
+from clusterprobe.units import counted, format_size, shorten_list
 
 SHM_PER_RANK = (
     64 << 20
@@ -130,13 +130,21 @@ def judge_kernel(root: str = "/") -> List[str]:
             "the IOMMU translates device traffic (no iommu=pt): GPU peer access may hang or be slow; "
             "if stage 8 hangs, try NCCL_P2P_DISABLE=1 and look at ACS (lspci -vvv, ACSCtl)"
         )
-    stale = [path for path in glob.glob(os.path.join(root, "dev/shm/nccl-*"))]
+    stale = sorted(glob.glob(os.path.join(root, "dev/shm/nccl-*")))
     if stale:
         found.append(
-            f"{len(stale)} NCCL files lie in /dev/shm ({shorten_list(map(os.path.basename, stale), 2)}): "
-            "left by a killed job or used by a running one"
+            f"{counted(len(stale), 'NCCL file')} in /dev/shm ({shorten_list(map(os.path.basename, stale), 2)}) "
+            f"{'hold' if len(stale) > 1 else 'holds'} {format_size(sum(map(held_bytes, stale)))}, left by a killed job or "
+            "used by a running one: `fuser -v /dev/shm/nccl-*` shows whose they are; remove those that nobody has open"
         )
     return found
+
+
+def held_bytes(path: str) -> int:
+    try:
+        return os.stat(path).st_blocks * 512
+    except OSError:
+        return 0  # its job ended meanwhile
 
 
 def _several_numa_nodes(root: str) -> bool:

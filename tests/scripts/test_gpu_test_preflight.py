@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -83,7 +84,10 @@ def test_iommu_matters_with_several_gpus(tmp_path):
 
 def test_left_over_nccl_files(tmp_path):
     put(tmp_path, "dev/shm/nccl-AbC")
-    assert "1 NCCL files lie in /dev/shm (nccl-AbC)" in judge_kernel(str(tmp_path))[0]
+    assert judge_kernel(str(tmp_path))[0].startswith("1 NCCL file in /dev/shm (nccl-AbC) holds 0 B, left by a killed job or")
+    put(tmp_path, "dev/shm/nccl-Xyz", "x" * 5000)
+    found = judge_kernel(str(tmp_path))[0]
+    assert re.match(r"2 NCCL files in /dev/shm \(nccl-AbC, nccl-Xyz\) hold [1-9]\d* (B|KiB), left by", found)
 
 
 def test_gpus_on_the_bus(tmp_path):
