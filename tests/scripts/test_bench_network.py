@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -85,18 +86,25 @@ class Lab:
                 for rank, rc in codes.items()}
 
 
-@pytest.fixture
-def lab() -> Iterator[Lab]:
+@contextmanager
+def opened_lab(hosts: int, kind: type[Lab] = Lab) -> Iterator[Lab]:
+    """The hosts for the length of a block; a test is skipped, in CI failed, where they can't be made."""
     missing = [name for name in ("ip", "tc", "nsenter") if not shutil.which(name, path=os.environ["PATH"] + ":/usr/sbin:/sbin")]
     if missing or os.geteuid() != 0:
         stop = pytest.fail if os.environ.get("CI") else pytest.skip
         stop(f"network namespaces need root and iproute2 (missing: {missing})")
-    made = Lab(f"cpb{os.getpid()}", HOSTS)
+    made = kind(f"cpb{os.getpid()}", hosts)
     try:
         made.open()
         yield made
     finally:
         made.close()
+
+
+@pytest.fixture
+def lab() -> Iterator[Lab]:
+    with opened_lab(HOSTS) as made:
+        yield made
 
 
 def test_capped_host_is_named_and_the_rate_is_its_cap(lab, torch_python, tmp_path, valid_report):
