@@ -200,8 +200,15 @@ def open_control(env: RankEnv, init: Optional[str], limit: float) -> Control:
 
 
 def bounded(action: Callable[[], Any], limit: float) -> bool:
-    """Run something that may hang, for at most `limit` seconds; True when it came back."""
-    worker = threading.Thread(target=action, daemon=True)
+    """Last words to ranks that may be gone, which is no news then: at most `limit` seconds; True when it came back."""
+
+    def attempt() -> None:
+        try:
+            action()
+        except RuntimeError:
+            pass  # torch's word for a store or a peer that is gone; the verdict is told without it
+
+    worker = threading.Thread(target=attempt, daemon=True)
     worker.start()
     worker.join(limit)
     return not worker.is_alive()

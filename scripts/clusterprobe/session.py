@@ -275,7 +275,10 @@ class Session:
             kind, hint = "failed", "was it Ctrl-Z, or a host that slept or had no time? Run it again"
             reason += f"; the process had stood still for {stood:.0f} s of it"
         if self.monitor is not None:
-            self.monitor.collapse(kind, MISSING_RANK, reason, hint, limit=limit)
+            try:
+                self.monitor.collapse(kind, MISSING_RANK, reason, hint, limit=limit)
+            except RuntimeError as error:
+                self._store_lost(str(error))
         self.report.prints = self.report.prints or self.env.local_rank == 0
         dump_stack(f"rank {self.env.rank}@{self.host}")
         self._end(MISSING_RANK, f"rank {self.env.rank}@{self.host}: {reason}", hint, linger=False)

@@ -158,6 +158,26 @@ def test_a_limit_that_passed_while_all_stood_still_accuses_nobody(new_world):
     assert "fell behind" not in ended[0].why
 
 
+@pytest.mark.parametrize("term", [False, True])
+def test_rank_0_dies_while_it_looks_for_the_guilty(term, new_world):
+    """Rank 2 is stopped, rank 0 waits for its answer and is killed: the last one says so, and no traceback does."""
+    world = new_world(3).start(BENCH, *OPTIONS, "--num-iterations", "1000000", "--row-time", "60s", "--stage-timeout", "10")
+    world.wait_for(0, "median")
+    end = time.monotonic() + 10
+    time.sleep(1)
+    world.signal(2, signal.SIGSTOP)
+    if term:  # what a launcher sends to all
+        world.signal(0, signal.SIGTERM)
+        world.signal(1, signal.SIGTERM)
+        end = time.monotonic()
+    time.sleep(max(0.0, end - time.monotonic()) + 0.7)
+    world.signal(0, signal.SIGKILL)
+    ended = world.finish(60, but=(2,))
+    assert ended[1].rc in ({5, 143} if term else {5}), ended
+    assert "Traceback" not in ended[1].err, ended[1].err
+    assert "Exception" not in ended[1].err, ended[1].err
+
+
 def test_stuck_rank_is_named(new_world, planted):
     ended = new_world(3).start(planted, *OPTIONS, "--stage-timeout", "20", each=fault("stuck", 3, 2, 5)).finish()
     assert codes(ended) == {5}, ended
