@@ -6,6 +6,7 @@ agreed on before anybody waits for anybody. Any other error ends the run and nam
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Any, List, Optional
 
@@ -27,6 +28,7 @@ REFUSALS = ("not support", "unsupported", "not implemented", "invalid scalar typ
             "can't be cast", "numpy is not available", "no backend type")
 FINE, REFUSED, NO_MEMORY = 0, 1, 2
 CHUNK_MEMORY = 96 << 20  # temporaries of filling and checking
+REFUSED_REST = 0.01  # gloo: a barrier fails as long as a worker still holds the call that was refused
 BUFFERS = 3  # of a set, each with its own --offset in front
 
 
@@ -160,7 +162,9 @@ class RowRunner:
             attempt()
             return FINE, ""
         except (RuntimeError, TypeError, ValueError, NotImplementedError) as error:
-            return REFUSED, self._refusal(error)
+            refusal = self._refusal(error)
+            time.sleep(REFUSED_REST)
+            return REFUSED, refusal
 
     def _refusal(self, error: Exception) -> str:
         """The backend's words; anything that is no refusal goes on as what it is."""

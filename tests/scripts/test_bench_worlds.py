@@ -40,6 +40,20 @@ def test_default_run_of_two_ranks(run_tool, tmp_path, valid_report):
         assert row["first_ms"] > 0
 
 
+def test_a_refused_row_harms_no_later_one(run_tool, tmp_path, valid_report):
+    """gloo's barrier raises once more what a call shortly before it was refused for, on some of the ranks."""
+    ended = run_tool(BENCH, "--device", "cpu", "--nproc", "2", "--json", "r.json", "--collective", "all_reduce,reduce,barrier",
+                     "--redop", "sum,band,bor,bxor", "--dtype", "float16,bfloat16,float32,float64", "--place", "both", "--sizes", "64",
+                     "--num-iterations", "2", "--num-warmup-iterations", "1", "--stage-timeout", "25")
+    assert (ended.rc, ended.err) == (7, ""), ended.out[-2000:]
+    rows = valid_report(tmp_path / "r.json")["results"]
+    refused = [row for row in rows if row["redop"] in ("band", "bor", "bxor")]
+    assert len(refused) >= 24
+    assert {row["status"] for row in refused} == {"unsupported"}
+    assert {row["status"] for row in rows if row not in refused} == {"ok"}
+    assert any(row["op"] == "barrier" for row in rows)
+
+
 def test_one_rank_has_nothing_to_measure(run_tool, tmp_path, valid_report):
     done = run_tool(BENCH, "--nproc", "1", *QUICK, "--collective", "all_reduce,reduce_scatter", "--json", "r.json")
     assert (done.rc, done.err) == (6, ""), done.out + done.err
