@@ -119,14 +119,22 @@ def judge_ifname(
     return chosen, ""
 
 
-def ifname_findings(environ: Mapping[str, str]) -> List[str]:
-    """What is wrong on this host with the patterns that are set, fatal or not."""
+def ifname_findings(environ: Mapping[str, str], leads: Optional[str] = None) -> List[str]:
+    """What is wrong on this host with the patterns that are set, fatal or not. `leads` goes to rank 0.
+
+    NCCL's interface is often another one on purpose; gloo's seldom is, and then its connections are refused.
+    """
     interfaces = list_interfaces()
     judged = [
         judge_ifname(variable, environ[variable], interfaces)[1]
         for variable in IFNAME_VARIABLES
         if variable in environ
     ]
+    gloo = environ.get("GLOO_SOCKET_IFNAME", "").strip()
+    if leads and gloo in interfaces and gloo != leads:
+        judged.append(
+            f"GLOO_SOCKET_IFNAME={gloo}, but rank 0 is reached on {leads}: unset it, unless {gloo} too leads to every host"
+        )
     return [trouble for trouble in judged if trouble]
 
 

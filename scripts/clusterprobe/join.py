@@ -13,8 +13,9 @@ from typing import Any, Callable, Dict, List, Mapping, Optional
 from clusterprobe.census import Census, Difference, find_differences
 from clusterprobe.device import Device, load_torch
 from clusterprobe.exits import CANNOT_RUN, USAGE, ProbeFailure
-from clusterprobe.interfaces import ifname_findings
+from clusterprobe.interfaces import ifname_findings, interface_of, list_interfaces
 from clusterprobe.preflight import merge_findings, node_findings
+from clusterprobe.rendezvous import Endpoint, is_loopback, source_address
 from clusterprobe.session import Session
 from clusterprobe.software import describe_software, driver_version, nccl_version
 from clusterprobe.store import read_records
@@ -155,7 +156,14 @@ def findings_here(session: Session) -> List[str]:
     if places.index(places[env.rank]) != env.rank:
         return []
     local = env.local_world_size or places.count(places[env.rank])
-    return node_findings(env.world_size, local) + ifname_findings(os.environ)
+    leads = interface_to(session.control.endpoint) if session.control.endpoint else None
+    return node_findings(env.world_size, local) + ifname_findings(os.environ, leads)
+
+
+def interface_to(endpoint: Endpoint) -> Optional[str]:
+    """The interface that leads to rank 0; None on a single host, where any does."""
+    source = None if is_loopback(endpoint.address) else source_address(endpoint.address)
+    return interface_of(source, list_interfaces()) if source else None
 
 
 def node_warnings(census: Census, nodes: int, values: Mapping[int, Any]) -> List[str]:

@@ -140,3 +140,21 @@ def test_an_interface_that_is_not_there(hosts, run_on_both):
     assert ended[0].why == "rank 1@right: GLOO_SOCKET_IFNAME=eth0 matches no interface here; there are lo, enp9s0"
     assert "next: mend or unset GLOO_SOCKET_IFNAME" in ended[0].out
     assert [end.err for end in ended.values()] == ["", ""]
+
+
+def test_a_gloo_interface_that_does_not_lead_to_rank_0(hosts, run_on_both, tmp_path, valid_report):
+    """It exists on both hosts, so its name is no mistake; gloo's own error names addresses and no variable."""
+    for host, name in enumerate(("ens3", "enp9s0")):
+        hosts.rename(host, name)
+        hosts.second(host, "eth0", "192.0.2.1/24")
+    ended = run_on_both("--stage-timeout", "40", limit=60, GLOO_SOCKET_IFNAME="eth0")
+    assert {end.rc for end in ended.values()} == {5}
+    assert "RuntimeError: Gloo" in ended[0].why
+    told = [line for line in ended[0].out.splitlines() if line.startswith("warning: ")]
+    assert told == [
+        f"warning: rank {rank}@{HOSTS[rank]}: GLOO_SOCKET_IFNAME=eth0, but rank 0 is reached on {name}: "
+        "unset it, unless eth0 too leads to every host"
+        for rank, name in enumerate(("ens3", "enp9s0"))
+    ]
+    assert "Traceback" not in ended[0].err + ended[1].err
+    assert "innermost frame" not in ended[0].err + ended[1].err, "who raised the error shows no stack of its own end"
