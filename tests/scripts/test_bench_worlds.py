@@ -60,7 +60,9 @@ def test_one_rank_has_nothing_to_measure(run_tool, tmp_path, valid_report):
     assert "one rank: there is nothing to measure between ranks" in done.why
     rows = valid_report(tmp_path / "r.json")["results"]
     assert {row["op"] for row in rows} == {"all_reduce", "reduce_scatter"}
-    assert all(row["checked"] and not row["wrong"] and row["time_us"] for row in rows)
+    old = [row for row in rows if "reduce_scatter_base fallback" in str(row["reason"])]  # gloo of torch 2.2
+    assert {row["op"] for row in old} <= {"reduce_scatter"}
+    assert all(row["checked"] and not row["wrong"] and row["time_us"] for row in rows if row not in old)
     assert {(row["algbw"], row["busbw"]) for row in rows} == {(None, None)}  # a memcpy's rate is no collective's
     shown = [line.split() for line in done.out.splitlines() if " B  " in line]
     assert shown
