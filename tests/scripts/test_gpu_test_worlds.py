@@ -162,7 +162,9 @@ BIG_WORLD = """
 import sys
 sys.path.insert(0, {scripts!r})
 import clusterprobe.gpu_test as gpu_test
-gpu_test.CONTROL_GROUP_WHOLE = gpu_test.CONTROL_GROUP_SIZE = 2
+import clusterprobe.gpu_test_judges as judges
+for module in (gpu_test, judges):
+    module.CONTROL_GROUP_WHOLE = module.CONTROL_GROUP_SIZE = 2
 sys.exit(gpu_test.gpu_test_main())
 """
 
