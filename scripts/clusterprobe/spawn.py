@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from dataclasses import replace
 from typing import Callable, List, Mapping, Sequence, Tuple
 
@@ -34,6 +35,7 @@ POSIX = os.name == "posix"
 SETTLE = 30.0  # seconds that the other ranks have once the verdict is told
 SILENT_FIRST = 2.0  # that rank 0 has when another told the verdict in its place and all others ended
 SIGNAL_REST = 15.0  # that ranks have to end after a signal; they leave by themselves in 10
+KILL_REST = 2.0  # that the kernel has for one that is killed
 FIRST_TOLD, OTHER_TOLD = b"0", b"1"
 
 
@@ -155,7 +157,7 @@ def spawn_ranks(
         hold_signals(False)
     killed = await_ranks(children, limit + SETTLE, stage_limit + SETTLE, ear.told, asked)
     codes = [child.returncode for child in children]
-    natural = [code for local, code in enumerate(codes) if code >= 0 and local not in killed]
+    natural = [code for local, code in enumerate(codes) if local not in killed and code >= 0]
     if natural and (len(natural) == count or not POSIX or ear.told()):
         return worst_exit(natural)
     rc = worst_exit([*natural, signal_exit(asked[0][0]) if asked else MISSING_RANK])
@@ -216,7 +218,8 @@ def await_ranks(
             for local in late:
                 children[local].kill()
             for local in late:
-                children[local].wait()
+                with suppress(subprocess.TimeoutExpired):  # state D, or a debugger holds it: the kernel ends it later
+                    children[local].wait(KILL_REST)
             return late
     return []
 
@@ -225,7 +228,7 @@ def tell_unnatural_end(
     first: int, codes: List[int], killed: List[int], tool: str, rc: int, by: str = ""
 ) -> None:
     """The last lines in place of ranks that could not print theirs."""
-    shot = [local for local, code in enumerate(codes) if code < 0 and local not in killed]
+    shot = [local for local, code in enumerate(codes) if local not in killed and code < 0]
     parts = [by] if by else []
     if shot:
         named = ", ".join(f"{first + local} (signal {-codes[local]})" for local in shot[:8])

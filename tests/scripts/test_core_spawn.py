@@ -67,6 +67,31 @@ def test_exit_zero_is_the_parents_alone(run_tool):
     assert run_tool(*words, **rank, CLUSTERPROBE_SPAWNED="none").rc == CANNOT_RUN
 
 
+TRACE = """
+import ctypes, sys, time
+print(ctypes.CDLL(None).ptrace(0x4206, int(sys.argv[1]), 0, 0), flush=True)  # PTRACE_SEIZE
+time.sleep(60)
+"""
+
+
+def test_a_rank_in_a_debugger_does_not_hold_up_the_end(monkeypatch):
+    """Killed, it stays until the debugger lets it go, as one in state D stays until its disk answers."""
+    monkeypatch.setattr("clusterprobe.spawn.SETTLE", 0.5)
+    held = child("import time; time.sleep(60)")
+    debugger = subprocess.Popen([sys.executable, "-c", TRACE, str(held.pid)], stdout=subprocess.PIPE, text=True)
+    try:
+        if debugger.stdout.readline().strip() != "0":
+            pytest.skip("this system lets no process trace another")
+        start = time.monotonic()
+        assert await_ranks([child("raise SystemExit(5)"), held], 60, 60) == [1]
+        assert time.monotonic() - start < 15
+    finally:
+        debugger.kill()
+        debugger.wait()
+        debugger.stdout.close()
+    assert held.wait(10) == -signal.SIGKILL
+
+
 @pytest.mark.parametrize(("told", "killed"), [(OTHER_TOLD, [0]), (FIRST_TOLD, []), (b"", [])])
 def test_a_stopped_first_rank_does_not_hold_up_the_verdict(told, killed, monkeypatch):
     """Another told that it does not answer; a first rank that told it itself has the time it needs."""
