@@ -33,7 +33,7 @@ Modules, bottom up (standard library only, except where torch is named; torch is
     streams     settle_streams, say: closed streams, encodings without our letters
     strictjson  strict_json, replace_file, claim_file
     report      Report: line, heading, row, add, put, warn, finish; last line RESULT …
-    deadline    Watchdog: stage(), step(); ends the process when a limit passes
+    deadline    Watchdog: stage(), step(); ends the process when a limit passes; bounded, say_in_time: what may hang
     hold        hold_signals: SIGINT, SIGTERM and SIGHUP wait for a watch; a tool's first line, before its imports
     interrupt   InterruptWatch: the one watch of a process for them, also while native code waits
     cgroup_memory  cgroup_room: what a container or a Slurm job still allows

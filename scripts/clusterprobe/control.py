@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from typing import Any, Callable, Dict, List, Mapping, Optional
 
@@ -197,18 +196,3 @@ def open_control(env: RankEnv, init: Optional[str], limit: float) -> Control:
             "set MASTER_ADDR to the host of rank 0",
         )
     return Control(env, endpoint, limit)
-
-
-def bounded(action: Callable[[], Any], limit: float) -> bool:
-    """Last words to ranks that may be gone, which is no news then: at most `limit` seconds; True when it came back."""
-
-    def attempt() -> None:
-        try:
-            action()
-        except RuntimeError:
-            pass  # torch's word for a store or a peer that is gone; the verdict is told without it
-
-    worker = threading.Thread(target=attempt, daemon=True)
-    worker.start()
-    worker.join(limit)
-    return not worker.is_alive()

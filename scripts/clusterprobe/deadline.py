@@ -16,7 +16,7 @@ import time
 import traceback
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Callable, Iterator, List, Optional
+from typing import Any, Callable, Iterator, List, Optional, TextIO
 
 from clusterprobe.exits import MISSING_RANK
 from clusterprobe.streams import say
@@ -24,6 +24,7 @@ from clusterprobe.streams import say
 LOOK_INTERVAL = 1.0  # seconds between two looks at the clock, so that a standstill shows
 STANDSTILL = 3.0  # seconds more than that between two looks: the process did not run
 STAGE_STRIDE = 1 << 32  # more than the steps of any stage
+STREAM_PATIENCE = 2.0  # seconds for text that nobody may be reading
 EXPIRY_GRACE = 12.0  # seconds that on_expire has; it asks the other ranks and writes the report
 
 
@@ -61,13 +62,33 @@ def main_stack(depth: int = 4) -> List[str]:
     ]
 
 
+def bounded(action: Callable[[], Any], limit: float) -> bool:
+    """Last words, which may hang, or go to ranks that are gone: at most `limit` seconds; True when it came back."""
+
+    def attempt() -> None:
+        try:
+            action()
+        except RuntimeError:
+            pass  # torch's word for a store or a peer that is gone; the verdict is told without it
+
+    worker = threading.Thread(target=attempt, daemon=True)
+    worker.start()
+    worker.join(limit)
+    return not worker.is_alive()
+
+
+def say_in_time(text: str, stream: TextIO) -> None:
+    """For last words: a terminal after Ctrl-S, or a pager that waits, takes nothing, and that must not be the end."""
+    bounded(lambda: say(text, stream), STREAM_PATIENCE)
+
+
 def dump_stack(who: str) -> None:
     """The main thread's stack to stderr, for the rank that is to blame or knows nothing better."""
     lines = [
         f"{who}: main thread, innermost frame last:",
         *(f"  {line}" for line in main_stack(12)),
     ]
-    say("\n".join(lines), sys.stderr)
+    say_in_time("\n".join(lines), sys.stderr)
 
 
 def catch_native_faults() -> None:
@@ -171,6 +192,6 @@ class Watchdog:
         handler.start()
         handler.join(self._grace)
         try:
-            self._last_word(self.place)
+            bounded(lambda: self._last_word(self.place), self._grace)
         finally:
             os._exit(MISSING_RANK)

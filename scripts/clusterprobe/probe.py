@@ -69,7 +69,7 @@ def run_probe(
     plan: Optional[Plan] = None,
     check: Optional[Callable[[argparse.Namespace], Any]] = None,
 ) -> int:
-    """The whole life of a tool's process. Returns only for --dry-run and for parents of local ranks.
+    """The whole life of a tool's process. Returns only for --dry-run and for what could not start.
 
     `check` raises a ProbeFailure for a request that can't be met, before a file is opened or a rank started.
     """
@@ -90,7 +90,7 @@ def run_probe(
         if count > 1:
             limits = args.timeout, args.stage_timeout
             rc = spawn_ranks(env, count, words, parser.tool, *limits, watch)
-            return exit_code(rc, args.exit_zero)
+            leave(exit_code(rc, args.exit_zero))
         end_with_parent(os.environ)
         session = Session(args, env, parser.tool, words, watch)
     except ProbeFailure as failure:

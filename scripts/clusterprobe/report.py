@@ -13,11 +13,13 @@ import threading
 import time
 from typing import Any, Callable, Dict, List, Optional, Sequence, TextIO
 
+from clusterprobe.deadline import STREAM_PATIENCE, bounded, say_in_time
 from clusterprobe.exits import EXIT_STATUS, OK, PARTIAL, UNEXPECTED, USAGE, ProbeFailure
 from clusterprobe.streams import is_utf8, say
 from clusterprobe.strictjson import claim_file, replace_file, strict_json
 from clusterprobe.version import PROBE_VERSION, SCHEMA_VERSION
 
+DOCUMENT_PATIENCE = 60.0  # seconds that the reader of the document on stdout has
 SAVE_INTERVAL = 2.0  # seconds between writes of unfinished reports
 
 
@@ -148,8 +150,12 @@ class Report:
                 pass  # the final write reports it, with a second place to write to
 
     def finish(self, rc: int, reason: str, next_step: str = "") -> int:
-        """Write the verdict once and print the last lines. Returns the code that counts."""
-        with self._lock:
+        """Write the verdict once and print the last lines. Returns the code that counts.
+
+        A line may be stuck in a terminal or pipe that nobody reads, and hold the lock: the file is written all the same.
+        """
+        free = self._lock.acquire(timeout=STREAM_PATIENCE)
+        try:
             if self.finished is not None:
                 return self.finished
             if self._lost and rc == OK:
@@ -173,25 +179,20 @@ class Report:
                 rc = self.finished = PARTIAL
                 reason = f"{reason}; the report that was asked for could not be written"
                 self.document.update(status=EXIT_STATUS[rc], rc=rc, reason=reason)
-            for text in last_lines:
-                self.line(text)
-            self.line(f"why: {reason}")
-            if next_step:
-                self.line(f"next: {next_step}")
-            self.line(
+            lines = [*last_lines, f"why: {reason}", *([f"next: {next_step}"] if next_step else [])]
+            lines.append(
                 f"RESULT status={EXIT_STATUS.get(rc, 'error')} rc={rc} tool={self.tool} json={where}"
             )
+            say_in_time("\n".join(lines), self.stream)
             return rc
+        finally:
+            if free:
+                self._lock.release()
 
     def _final_write(self) -> str:
         if self._to_stdout:
-            try:
-                sys.stdout.write(strict_json(self.document, ascii_only=not is_utf8(sys.stdout)) + "\n")
-                sys.stdout.flush()
-            except (OSError, ValueError):
-                self._lost = True
-                return "none"
-            return "-"
+            self._lost = not bounded(self._document_out, DOCUMENT_PATIENCE) or self._lost
+            return "none" if self._lost else "-"
         if self.path is None:
             return "none"
         try:
@@ -204,6 +205,13 @@ class Report:
             self.warn(text)
         self.path, self._lost = again, again is None
         return again or "none"
+
+    def _document_out(self) -> None:
+        try:
+            sys.stdout.write(strict_json(self.document, ascii_only=not is_utf8(sys.stdout)) + "\n")
+            sys.stdout.flush()
+        except (OSError, ValueError):
+            self._lost = True
 
 
 def exit_code(rc: int, exit_zero: bool) -> int:

@@ -7,11 +7,19 @@ import os
 import sys
 import threading
 import traceback
-from contextlib import contextmanager
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, TextIO, Tuple
 
-from clusterprobe.control import LAST_WORDS, Control, bounded, open_control
-from clusterprobe.deadline import StagePlace, Watchdog, catch_native_faults, dump_stack
+from clusterprobe.control import LAST_WORDS, Control, open_control
+from clusterprobe.deadline import (
+    STREAM_PATIENCE,
+    StagePlace,
+    Watchdog,
+    bounded,
+    catch_native_faults,
+    dump_stack,
+)
 from clusterprobe.device import Device, load_torch, open_device
 from clusterprobe.exits import (
     MISSING_RANK,
@@ -308,7 +316,6 @@ class Session:
         )
         if self.report.prints:
             tell_parent(os.environ)
-        sys.stdout.flush()
         dump_stack(f"rank {self.env.rank}@{self.host}")
 
     def _interrupted(self, signum: int) -> None:
@@ -346,8 +353,10 @@ class Session:
 def leave(rc: int) -> None:
     """Flush and go, past destructors of native libraries that may wait for dead peers."""
     for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except (OSError, ValueError):
-            pass  # nobody reads it any more
+        bounded(partial(flush_quietly, stream), STREAM_PATIENCE)
     os._exit(rc)
+
+
+def flush_quietly(stream: TextIO) -> None:
+    with suppress(OSError, ValueError):  # nobody reads it any more
+        stream.flush()

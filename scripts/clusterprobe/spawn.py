@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Callable, List, Mapping, Sequence, Tuple
 
+from clusterprobe.deadline import say_in_time
 from clusterprobe.exits import (
     CANNOT_RUN,
     EXIT_STATUS,
@@ -238,4 +239,4 @@ def tell_unnatural_end(
         why = "ended with it, still waiting" if shot else "still there after every limit, and killed"
         parts.append(f"{why}: ranks {rank_ranges(first + local for local in killed)}")
     text = f"why: {'; '.join(parts)}\nnext: look at the kernel log for OOM kills, and for processes in state T or D"
-    say(f"{text}\nRESULT status={EXIT_STATUS[rc]} rc={rc} tool={tool} json=none", sys.stdout)
+    say_in_time(f"{text}\nRESULT status={EXIT_STATUS[rc]} rc={rc} tool={tool} json=none", sys.stdout)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import subprocess
 import sys
+import threading
+import time
 
 import pytest
 from conftest import GPU_TEST, SCRIPTS, clean_environment, load_report
 
-from clusterprobe.exits import CANNOT_RUN
+from clusterprobe.exits import CANNOT_RUN, MISSING_RANK, OK, PARTIAL
+from clusterprobe.report import Report
 
 MAMF = SCRIPTS / "mamf-finder.py"
 QUICK = ("--device", "cpu", "--json", "out.json")
@@ -123,3 +128,47 @@ def test_help_on_a_full_disk_is_no_success(option):
     assert done.returncode == CANNOT_RUN
     assert "Traceback" not in done.stderr
     assert "torch-distributed-gpu-test" in done.stderr
+
+
+@pytest.fixture
+def unread():
+    """A pipe that is full and that nobody reads: a terminal after Ctrl-S, a pager that waits."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(writer, b"x" * 512)
+    os.set_blocking(writer, True)
+    yield writer
+    os.close(reader)  # frees whoever is stuck in it
+    os.close(writer)
+
+
+def test_a_limit_holds_though_nobody_reads_the_text(unread, torch_python, tmp_path):
+    words = ("--device", "cpu", "--nproc", "1", "--json", "r.json", "--timeout", "12s")
+    rank = subprocess.Popen([torch_python, str(GPU_TEST), *words], env=clean_environment(), cwd=tmp_path,
+                            stdin=subprocess.DEVNULL, stdout=unread, stderr=unread)
+    try:
+        assert rank.wait(60) == MISSING_RANK
+    finally:
+        rank.kill()
+        rank.wait()
+    assert load_report(tmp_path / "r.json")["rc"] == MISSING_RANK
+
+
+@pytest.mark.parametrize("target", ["r.json", "-"])
+def test_the_report_is_written_while_a_line_is_stuck(target, unread, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("clusterprobe.report.DOCUMENT_PATIENCE", 1.0, raising=False)
+    monkeypatch.setattr("sys.stdout", os.fdopen(os.dup(unread), "w"))
+    monkeypatch.setattr("sys.stderr", sys.stdout)
+    report = Report("probe", [], {}, target)
+    threading.Thread(target=report.line, args=("stuck",), daemon=True).start()
+    time.sleep(0.5)
+    ended: list[int] = []
+    worker = threading.Thread(target=lambda: ended.append(report.finish(0, "all is well")), daemon=True)
+    worker.start()
+    worker.join(20)
+    assert ended == [PARTIAL if target == "-" else OK]
+    if target != "-":
+        assert load_report(tmp_path / target)["status"] == "ok"
