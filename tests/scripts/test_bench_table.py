@@ -8,11 +8,11 @@ import resource
 import signal
 import sys
 import types
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from conftest import SCRIPTS
+from PIL import Image
 
 from clusterprobe import bench_findings, bench_plot, collective_table
 from clusterprobe.bench_baseline import compare_rows, load_baseline
@@ -119,7 +119,6 @@ def broken_table(old: str, new: str):
     source = Path(collective_table.__file__).read_text()
     assert old in source, f"the mutation {old!r} has no place any more"
     module = types.ModuleType("broken_table")
-    import sys
 
     sys.modules["broken_table"] = module  # dataclasses look their module up
     exec(compile(source.replace(old, new), "broken_table.py", "exec"), module.__dict__)
@@ -520,24 +519,28 @@ def test_nothing_in_the_report_is_not_json():
     assert (SCRIPTS / "all_reduce_bench.py").exists()
 
 
-class Drawn:
-    """Takes every call of matplotlib's, and writes a picture as matplotlib does: piece by piece."""
-
-    def __getattr__(self, name):
-        return lambda *words, **more: self
-
-    def __getitem__(self, place):
-        return self
-
-    def savefig(self, target, **more):
-        with open(target, "wb") if isinstance(target, str) else nullcontext(target) as file:
-            file.write(b"PNG" * 5000)
+BLUE, ORANGE = (0x1F, 0x77, 0xB4), (0xFF, 0x7F, 0x0E)
 
 
-def test_a_picture_replaces_an_older_one_whole_or_not_at_all(monkeypatch, tmp_path):
-    figure = Drawn()
-    pyplot = types.SimpleNamespace(subplots=lambda *words, **more: (figure, figure), close=lambda figure: None)
-    monkeypatch.setitem(sys.modules, "matplotlib", types.SimpleNamespace(use=lambda name: None, pyplot=pyplot))
+def test_the_picture_shows_the_curves_and_the_matrix(tmp_path):
+    """Drawn by matplotlib itself: two panels for both, one for one, a colour a curve, and nothing for no rows."""
+    path = tmp_path / "p.png"
+    rows = [row(op=op, bytes=8 ** n, busbw=1e6 * n) for op in ("all_reduce", "all_gather") for n in range(1, 5)]
+    widths = {}
+    for what, drawn, cells in (("curves", rows, None), ("matrix", [], [[0.0, 2e9], [1e9, 0.0]]), ("both", rows, [[0.0, 2e9], [1e9, 0.0]])):
+        assert bench_plot.png_plot(str(path), drawn, "title", cells) == ""
+        with Image.open(path) as picture:
+            assert picture.format == "PNG"
+            widths[what] = picture.width
+            colors = {color for count, color in picture.convert("RGB").getcolors(1 << 20) if count > 50}
+        assert {BLUE, ORANGE} <= colors or what == "matrix", "matplotlib's first two colors, one a curve"
+    assert widths["both"] == 2 * widths["curves"] == 2 * widths["matrix"]
+    path.unlink()
+    assert bench_plot.png_plot(str(path), [], "title") == "there is nothing to draw"
+    assert not path.exists()
+
+
+def test_a_picture_replaces_an_older_one_whole_or_not_at_all(tmp_path):
     old = tmp_path / "p.png"
     old.write_bytes(b"old")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -551,4 +554,4 @@ def test_a_picture_replaces_an_older_one_whole_or_not_at_all(monkeypatch, tmp_pa
         signal.signal(signal.SIGXFSZ, handler)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"p.png": b"old"}
     assert bench_plot.png_plot(str(old), [], "title", [[1.0]]) == ""
-    assert old.read_bytes() == b"PNG" * 5000
+    assert old.read_bytes().startswith(b"\x89PNG")
