@@ -13,6 +13,7 @@ scratch folder; the machine's own Slurm, munge and MariaDB are neither used nor 
 from __future__ import annotations
 
 import argparse
+import fcntl
 import getpass
 import os
 import shlex
@@ -28,6 +29,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 sys.path.insert(0, str(Path(__file__).parent))
 from slurmconf import CONTROLLER, CPUS, GPUS, LOGIN, NODES, Layout, files
@@ -39,9 +41,12 @@ PACKAGES: dict[str, str] = {
     "slurmd": "slurm-wlm",
     "sbatch": "slurm-wlm",
     "unshare": "util-linux",
+    "setpriv": "util-linux",
 }
 ACCOUNTING_PACKAGES: dict[str, str] = {"slurmdbd": "slurmdbd", "mariadbd": "mariadb-server"}
 START_LIMIT = 30.0  # seconds for each daemon to answer
+ALIVE = "alive"  # in the scratch folder, locked by the process that made it
+DATABASE = "slurm-db-"  # begins the name of a database's folder; the name of its scratch folder follows
 
 
 class ClusterError(RuntimeError):
@@ -126,7 +131,7 @@ class Cluster:
         # The shell stays as first process of the space: it collects orphans, which slurmd would not.
         setup += f'hostname {host}; "$@"; exit $?'
         isolate = ["unshare", "--uts", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
-        return [*isolate, "sh", "-c", setup, host, *command]
+        return ["setpriv", "--pdeathsig", "KILL", *isolate, "sh", "-c", setup, host, *command]
 
     def _daemon(self, host: str, command: Sequence[str], ready: Callable[[], bool], log: str) -> None:
         child = subprocess.Popen(
@@ -245,6 +250,31 @@ def _free_ports(count: int) -> list[int]:
         return [one.getsockname()[1] for one in held]
 
 
+def _held(path: Path) -> IO[str]:
+    """A file locked as long as this process lives, so that a folder left behind can be told from one in use."""
+    file = path.open("w")
+    fcntl.flock(file, fcntl.LOCK_EX)
+    return file
+
+
+def abandoned() -> set[Path]:
+    """Folders of clusters whose process has gone without taking them along."""
+    roots = {root for root in Path("/tmp").glob("slurm-*") if not _is_held(root / ALIVE)}
+    databases = {folder: folder.name.removeprefix(DATABASE).rpartition("-")[0] for folder in Path("/dev/shm").glob(f"{DATABASE}*")}
+    return roots | {folder for folder, root in databases.items() if not _is_held(Path("/tmp", root, ALIVE))}
+
+
+def _is_held(path: Path) -> bool:
+    try:
+        with path.open() as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except FileNotFoundError:
+        pass
+    return False
+
+
 @contextmanager
 def running(accounting: bool | None = None, keep: bool = False) -> Iterator[Cluster]:
     """A cluster for the length of a `with` block.
@@ -259,10 +289,11 @@ def running(accounting: bool | None = None, keep: bool = False) -> Iterator[Clus
         raise ClusterError("Debian packages not installed: " + " ".join(absent))
     root = Path(tempfile.mkdtemp(prefix="slurm-", dir="/tmp"))  # socket paths must stay short
     root.chmod(0o755)
+    alive = _held(root / ALIVE)
     ctld, dbd, *nodes = _free_ports(2 + len(NODES))
     use = accounting if accounting is not None else not absent
     shm = "/dev/shm" if os.access("/dev/shm", os.W_OK) else root
-    database = Path(tempfile.mkdtemp(prefix="slurm-db-", dir=shm))
+    database = Path(tempfile.mkdtemp(prefix=f"{DATABASE}{root.name}-", dir=shm))
     layout = Layout(root, database, getpass.getuser(), ctld, tuple(nodes), dbd, use, slurm_version())
     env = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "SBATCH_", "SQUEUE_"))}
     env |= {"PATH": _path(), "SLURM_CONF": str(layout.conf), "MYSQL_UNIX_PORT": str(layout.db_socket)}
@@ -277,6 +308,7 @@ def running(accounting: bool | None = None, keep: bool = False) -> Iterator[Clus
             print(f"kept {root}", file=sys.stderr)
         else:
             shutil.rmtree(root)
+        alive.close()
 
 
 def main(argv: Sequence[str] | None = None) -> int:

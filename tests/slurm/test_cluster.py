@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -173,6 +174,29 @@ def test_interrupted_command_line_leaves_nothing() -> None:
         assert child.wait(timeout=20) == 143
     assert not Path(root).exists()
     assert processes_of(root) == []
+
+
+def test_the_folder_of_a_killed_process_is_told_from_one_in_use(slurm_cluster: Cluster) -> None:
+    assert slurm_cluster.layout.root not in cluster_module.abandoned()
+    assert slurm_cluster.layout.database not in cluster_module.abandoned()
+    with subprocess.Popen(
+        [sys.executable, CLI, "run", "--", "bash", "-c", "dirname $SLURM_CONF; sleep 300"],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    ) as child:
+        root = Path(child.stdout.readline().strip())
+        mine = {root, *Path("/dev/shm").glob(f"slurm-db-{root.name}-*")}
+        assert not mine & cluster_module.abandoned()
+        child.kill()
+        child.wait(20)
+    try:
+        assert mine <= cluster_module.abandoned()
+    finally:
+        end = time.monotonic() + 10
+        while processes_of(str(root)):
+            assert time.monotonic() < end, "the cluster outlives its process"
+            time.sleep(0.2)
+        for folder in mine:
+            shutil.rmtree(folder)
 
 
 def processes_of(root: str) -> list[str]:
