@@ -32,6 +32,7 @@ class BenchExchange:
         """Element by element the maximum over the ranks of the group."""
         values = self._tensor(numbers)
         self._dist.all_reduce(values, op=self._dist.ReduceOp.MAX, group=group)
+        self._wait()
         return values.tolist()
 
     def table(self, numbers: Sequence[int]) -> Any:
@@ -39,12 +40,14 @@ class BenchExchange:
         own = self._tensor(numbers)
         everyone = self._torch.empty(self._world * len(numbers), dtype=self._torch.int64, device=self._device.label)
         gather_into(everyone, own)
+        self._wait()
         return everyone.cpu().view(self._world, len(numbers))
 
     def decide(self, number: int) -> int:
         """Rank 0's number on every rank."""
         value = self._tensor([number])
         self._dist.broadcast(value, src=0)
+        self._wait()
         return int(value.item())
 
     def align(self) -> None:
@@ -53,4 +56,8 @@ class BenchExchange:
             self._dist.barrier(device_ids=[self._device.index])
         else:
             self._dist.barrier()
+        self._wait()
+
+    def _wait(self) -> None:
+        """Before a device's numbers are read: only by this wait is a stack known for one that waits for others."""
         wait_for_device(self._device.kind)

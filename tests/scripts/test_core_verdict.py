@@ -233,6 +233,7 @@ def test_big_worlds_ask_less_often():
 
 
 IN_A_COLLECTIVE = ["gpu_test.py:331 collectives", "checked_collectives.py:109 _all_reduce", "distributed_c10d.py:3252 all_reduce"]
+EXCHANGED = ["bench_exchange.py:35 highest", "bench_exchange.py:63 _wait", "device.py:220 wait_for_device", "__init__.py:1040 synchronize"]
 AT_A_DEVICE = ["checked_collectives.py:76 run", "device.py:60 wait_for_device", "__init__.py:1040 synchronize"]
 
 
@@ -255,6 +256,7 @@ def standing(*stacks: list[str]) -> dict:
         ([AT_A_DEVICE, ["a.py:7 load"], AT_A_DEVICE], "all 3 ranks wait inside the same step", []),
         ([IN_A_COLLECTIVE, ["a.py:7 load"], AT_A_DEVICE], "rank 1@n0 did not come", [1]),
         ([["bench_pair_run.py:120 _transfer"], ["collective_cases.py:90 wait_all"]], "all 2 ranks wait", []),
+        ([["bench_pair_run.py:120 _transfer"], EXCHANGED, EXCHANGED], "all 3 ranks wait inside the same step", []),
     ],
 )
 def test_whoever_is_not_in_the_collective_is_late(stacks, words, culprits):
