@@ -122,8 +122,7 @@ class BenchTable:
         if self._args.profile_stability:
             entry["samples_us"] = [sample / 1000 / row.result.batch for sample in row.result.line.worst]
         self._report.document["results"].append(entry)
-        self._report.row((*row_cells(row.extent, result), f"unfinished: {count}"))
-        return []
+        return [self._report.row_text((*row_cells(row.extent, result), f"unfinished: {count}"))]
 
     def _entry(self, spec: CaseSpec, partition: Partition, wanted: int, extent: Any, result: GroupResult) -> Dict[str, Any]:
         reason = None

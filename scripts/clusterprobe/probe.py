@@ -14,6 +14,7 @@ import sys
 from functools import partial
 from typing import Any, Callable, List, Optional, Sequence
 
+from clusterprobe.deadline import say_in_time
 from clusterprobe.device import choose_kind, count_devices
 from clusterprobe.exits import CANNOT_RUN, EXIT_STATUS, OK, UNEXPECTED, ProbeFailure
 from clusterprobe.interrupt import InterruptWatch, signal_exit, signal_name
@@ -54,7 +55,7 @@ def planned_ranks(args: argparse.Namespace, env: RankEnv) -> str:
 def tell_early_end(tool: str, signum: int) -> None:
     """Counting devices imports torch, for seconds or minutes: a signal then is told like any other."""
     rc = signal_exit(signum)
-    say(
+    say_in_time(
         f"why: ended by {signal_name(signum)} before anything was measured\n"
         f"RESULT status={EXIT_STATUS[rc]} rc={rc} tool={tool} json=none",
         sys.stdout,

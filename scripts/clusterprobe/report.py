@@ -19,7 +19,7 @@ from clusterprobe.streams import is_utf8, say
 from clusterprobe.strictjson import claim_file, replace_file, strict_json
 from clusterprobe.version import PROBE_VERSION, SCHEMA_VERSION
 
-DOCUMENT_PATIENCE = 60.0  # seconds that the reader of the document on stdout has
+DOCUMENT_PATIENCE = 60.0  # seconds that the reader of the document on stdout has, and a write before the last one
 SAVE_INTERVAL = 2.0  # seconds between writes of unfinished reports
 
 
@@ -70,12 +70,14 @@ class Report:
         self.finished: Optional[int] = None
         self.before_verdict: Callable[[], Sequence[str]] = list  # at an early end: keeps what there is, returns lines
         self._lock = threading.RLock()
+        self._writing = threading.Lock()  # of the file, which may take long where the disk is slow
         self._saved = 0.0
         self._target = target
         self._to_stdout = target == "-"
         self._lost = False
         self._widths: List[int] = []
         self._open = False
+        self._stuck = False  # a line never ended; no other is begun
         if prints:
             self._claim(force)
 
@@ -101,7 +103,7 @@ class Report:
 
     def line(self, text: str = "") -> None:
         """One line of text from the printing rank; a stream that fails ends neither text nor run."""
-        if not self.prints:
+        if not self.prints or self._stuck:
             return
         with self._lock:
             say(text, self.stream)
@@ -112,11 +114,14 @@ class Report:
         self.row(columns)
 
     def row(self, cells: Sequence[object]) -> None:
+        self.line(self.row_text(cells))
+
+    def row_text(self, cells: Sequence[object]) -> str:
         parts = []
         for cell, width in zip(cells, self._widths):
             text = "-" if cell is None else str(cell)
             parts.append(text.ljust(-width) if width < 0 else text.rjust(width))
-        self.line("  ".join(parts).rstrip())
+        return "  ".join(parts).rstrip()
 
     def put(self, key: str, value: Any) -> None:
         """Set a whole field of the document: env, world, config …"""
@@ -129,7 +134,7 @@ class Report:
         """Append to results, per_rank, pairs, telemetry or stages, and save what there is."""
         with self._lock:
             self.document[key].append(entry)
-            self.save()
+        self.save()
 
     def warn(self, text: str) -> None:
         with self._lock:
@@ -144,8 +149,11 @@ class Report:
             if not now and time.monotonic() - self._saved < SAVE_INTERVAL:
                 return
             self._saved = time.monotonic()
+            path, text = self.path, strict_json(self.document)
+        with self._writing:
             try:
-                replace_file(self.path, strict_json(self.document))
+                if self.finished is None:
+                    replace_file(path, text)
             except OSError:
                 pass  # the final write reports it, with a second place to write to
 
@@ -154,7 +162,11 @@ class Report:
 
         A line may be stuck in a terminal or pipe that nobody reads, and hold the lock: the file is written all the same.
         """
-        free = self._lock.acquire(timeout=STREAM_PATIENCE)
+        lock = self._lock
+        if not lock.acquire(timeout=STREAM_PATIENCE):
+            self._stuck, lock = True, threading.RLock()
+            self._lock = lock  # who is stuck keeps the old one
+            lock.acquire()
         try:
             if self.finished is not None:
                 return self.finished
@@ -186,8 +198,7 @@ class Report:
             say_in_time("\n".join(lines), self.stream)
             return rc
         finally:
-            if free:
-                self._lock.release()
+            lock.release()
 
     def _final_write(self) -> str:
         if self._to_stdout:
@@ -195,6 +206,7 @@ class Report:
             return "none" if self._lost else "-"
         if self.path is None:
             return "none"
+        self._writing.acquire(timeout=DOCUMENT_PATIENCE)  # for good: an unfinished one that comes late would replace this
         try:
             replace_file(self.path, strict_json(self.document))
             return self.path

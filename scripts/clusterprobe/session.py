@@ -19,6 +19,7 @@ from clusterprobe.deadline import (
     bounded,
     catch_native_faults,
     dump_stack,
+    say_in_time,
 )
 from clusterprobe.device import Device, load_torch, open_device
 from clusterprobe.exits import (
@@ -35,7 +36,6 @@ from clusterprobe.preflight import raise_open_files
 from clusterprobe.report import Report, exit_code
 from clusterprobe.spawn import tell_parent
 from clusterprobe.store import POLL
-from clusterprobe.streams import say
 from clusterprobe.topology import node_identity
 from clusterprobe.verdict import READS_PER_SECOND, Monitor, expiry_grace, repeats_verdict
 
@@ -170,9 +170,9 @@ class Session:
             failure.reason = f"rank {self.env.rank}@{self.host}: {failure.reason}"
         own = self._connecting or not failure.named
         if not self.report.prints and own and (failure.rc != MISSING_RANK or self.env.rank == 1):
-            say(f"rank {self.env.rank}@{self.host}: {failure.reason}", sys.stderr)
+            say_in_time(f"rank {self.env.rank}@{self.host}: {failure.reason}", sys.stderr)
         if trace and self.report.path is None:
-            say("\n".join(trace), sys.stderr)
+            say_in_time("\n".join(trace), sys.stderr)
 
     # -- how a run ends
 
@@ -267,7 +267,7 @@ class Session:
         else:
             self.report.prints = False
             if repeats_verdict(self.env, verdict):
-                say(f"rank {self.env.rank}@{self.host}: {verdict['reason']}", sys.stderr)
+                say_in_time(f"rank {self.env.rank}@{self.host}: {verdict['reason']}", sys.stderr)
         blamed = self.env.rank in verdict.get("culprits", ()) and verdict["rc"] == MISSING_RANK
         if blamed and not self._raised:  # else its stack ends in here, and the reason is told
             dump_stack(f"rank {self.env.rank}@{self.host}")
@@ -352,9 +352,11 @@ class Session:
 
 def leave(rc: int) -> None:
     """Flush and go, past destructors of native libraries that may wait for dead peers."""
-    for stream in (sys.stdout, sys.stderr):
-        bounded(partial(flush_quietly, stream), STREAM_PATIENCE)
-    os._exit(rc)
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            bounded(partial(flush_quietly, stream), STREAM_PATIENCE)
+    finally:
+        os._exit(rc)  # also where no thread can be started any more
 
 
 def flush_quietly(stream: TextIO) -> None:

@@ -29,7 +29,6 @@ from clusterprobe.exits import (
 from clusterprobe.hold import hold_signals
 from clusterprobe.interrupt import InterruptWatch, signal_exit, signal_name
 from clusterprobe.launch import SPAWNED, RankEnv
-from clusterprobe.streams import say
 from clusterprobe.units import rank_ranges
 
 POSIX = os.name == "posix"
@@ -97,7 +96,7 @@ def end_with_parent(environ: Mapping[str, str]) -> None:
         pipe.register(int(mouth), 0)
         pipe.poll()  # returns when nobody can read any more
         if environ.get("LOCAL_RANK") == "0":
-            say("the process that started the local ranks is gone: they end", sys.stderr)
+            say_in_time("the process that started the local ranks is gone: they end", sys.stderr)
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=watch_pipe, name="parent", daemon=True).start()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -15,6 +16,7 @@ from conftest import GPU_TEST, SCRIPTS, clean_environment, load_report
 
 from clusterprobe.exits import CANNOT_RUN, MISSING_RANK, OK, PARTIAL
 from clusterprobe.report import Report
+from clusterprobe.strictjson import replace_file
 
 MAMF = SCRIPTS / "mamf-finder.py"
 QUICK = ("--device", "cpu", "--json", "out.json")
@@ -149,11 +151,32 @@ def test_a_limit_holds_though_nobody_reads_the_text(unread, torch_python, tmp_pa
     rank = subprocess.Popen([torch_python, str(GPU_TEST), *words], env=clean_environment(), cwd=tmp_path,
                             stdin=subprocess.DEVNULL, stdout=unread, stderr=unread)
     try:
-        assert rank.wait(60) == MISSING_RANK
+        assert rank.wait(120) == MISSING_RANK
     finally:
         rank.kill()
         rank.wait()
     assert load_report(tmp_path / "r.json")["rc"] == MISSING_RANK
+
+
+SIGNALLED = "from clusterprobe.probe import tell_early_end; tell_early_end('probe', 15)"
+ORPHANED = """import os, time
+from clusterprobe.spawn import SPAWNED, end_with_parent
+ear, mouth = os.pipe()
+os.close(ear)
+end_with_parent({SPAWNED: str(mouth), "LOCAL_RANK": "0"})
+time.sleep(100)
+"""
+
+
+@pytest.mark.parametrize(("code", "rc"), [(SIGNALLED, 143), (ORPHANED, -signal.SIGTERM)])
+def test_an_end_from_outside_comes_though_nobody_reads_of_it(code, rc, unread):
+    process = subprocess.Popen([sys.executable, "-c", code], env=clean_environment(PYTHONPATH=str(SCRIPTS)),
+                               stdin=subprocess.DEVNULL, stdout=unread, stderr=unread)
+    try:
+        assert process.wait(45) == rc
+    finally:
+        process.kill()
+        process.wait()
 
 
 @pytest.mark.parametrize("target", ["r.json", "-"])
@@ -163,6 +186,7 @@ def test_the_report_is_written_while_a_line_is_stuck(target, unread, monkeypatch
     monkeypatch.setattr("sys.stdout", os.fdopen(os.dup(unread), "w"))
     monkeypatch.setattr("sys.stderr", sys.stdout)
     report = Report("probe", [], {}, target)
+    report.before_verdict = lambda: report.warn("kept") or report.save() or ["what there is"]
     threading.Thread(target=report.line, args=("stuck",), daemon=True).start()
     time.sleep(0.5)
     ended: list[int] = []
@@ -171,4 +195,26 @@ def test_the_report_is_written_while_a_line_is_stuck(target, unread, monkeypatch
     worker.join(20)
     assert ended == [PARTIAL if target == "-" else OK]
     if target != "-":
-        assert load_report(tmp_path / target)["status"] == "ok"
+        document = load_report(tmp_path / target)
+        assert (document["status"], document["warnings"]) == ("ok", ["kept"])
+
+
+def test_an_unfinished_report_does_not_replace_the_last_one(monkeypatch, tmp_path):
+    """A disk that takes seconds for a write, and a signal meanwhile."""
+    began = threading.Event()
+
+    def slow(path: str, content: str) -> None:
+        if '"status": "running"' in content:
+            began.set()
+            time.sleep(3)
+        replace_file(path, content)
+
+    report = Report("probe", [], {}, str(tmp_path / "r.json"))
+    monkeypatch.setattr("clusterprobe.report.replace_file", slow)
+    monkeypatch.setattr("clusterprobe.report.SAVE_INTERVAL", 0.0)
+    worker = threading.Thread(target=report.add, args=("results", {}), daemon=True)
+    worker.start()
+    assert began.wait(20)
+    assert report.finish(OK, "all is well") == OK
+    worker.join(20)
+    assert load_report(tmp_path / "r.json")["status"] == "ok"
