@@ -78,7 +78,7 @@ def slow_start(tmp_path):
 
 
 def assert_told(process: subprocess.Popen, rc: int) -> None:
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=45)
     assert process.returncode == rc, (out, err)
     assert out.count("RESULT ") == 1, out
     assert f"RESULT status=interrupted rc={rc} " in out
@@ -115,7 +115,7 @@ def test_local_ranks_end_with_a_parent_that_was_killed(slow_start):
     """Each holds a device, and nobody waits for it any more."""
     process = slow_start("torch", "True", 60, 2, "--nproc", "2", "--device", "cpu")
     process.kill()
-    out, err = process.communicate(timeout=20)  # until no rank holds the pipes any more
+    out, err = process.communicate(timeout=45)  # until no rank holds the pipes any more
     assert out.count("RESULT status=interrupted rc=143 ") == 1
     assert err == "the process that started the local ranks is gone: they end\n"
 

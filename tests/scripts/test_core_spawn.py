@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -24,8 +25,8 @@ def test_local_ranks_share_the_cores(monkeypatch):
     assert child_environment(RankEnv("single", 0, 1), 0, 2, 29500, 1)["OMP_NUM_THREADS"] == "6"
 
 
-def child(code: str) -> subprocess.Popen:
-    return subprocess.Popen([sys.executable, "-c", code])
+def child(code: str, **streams: int) -> subprocess.Popen:
+    return subprocess.Popen([sys.executable, "-c", code], **streams)
 
 
 def test_the_rank_that_tells_the_verdict_is_not_killed_first(monkeypatch):
@@ -38,8 +39,10 @@ def test_the_rank_that_tells_the_verdict_is_not_killed_first(monkeypatch):
 
 def test_the_first_rank_alone_has_a_stage_from_when_it_is_alone():
     """While another rank lives as well, the two may still find out together who is gone."""
-    ranks = [child(f"import time; time.sleep({seconds}); raise SystemExit(5)") for seconds in (3, 0, 2.5)]
-    assert await_ranks(ranks, 60, 2) == []
+    ranks = [child("import sys; sys.stdin.read(); raise SystemExit(5)", stdin=subprocess.PIPE), child("raise SystemExit(5)"),
+             child("import time; time.sleep(5); raise SystemExit(5)")]
+    threading.Thread(target=lambda: (ranks[2].wait(), ranks[0].stdin.close()), daemon=True).start()
+    assert await_ranks(ranks, 60, 4) == []
 
 
 def test_ranks_that_stay_after_the_verdict_are_killed(monkeypatch):
@@ -55,7 +58,7 @@ def test_a_good_verdict_is_not_held_up_either(stopped, told, monkeypatch):
     monkeypatch.setattr("clusterprobe.spawn.SILENT_FIRST", 0.5)
     ranks = [child("import time; time.sleep(60)" if rank == stopped else "") for rank in range(2)]
     start = time.monotonic()
-    assert await_ranks(ranks, 30, 30, lambda: told) == [stopped]
+    assert await_ranks(ranks, 30, 30, lambda: b"" if ranks[1 - stopped].poll() is None else told) == [stopped]
     assert time.monotonic() - start < 20
 
 
