@@ -340,16 +340,28 @@ def test_a_member_slow_once_is_not_named_and_one_slow_again_is(what, new_world, 
     assert ("slow, and no fault of a link" in ended[0].out) == bool(pairs["excused"])
 
 
-# The pair matrix as it is, while rank 2 shares its core with others' work.
+# The pair matrix as it is, while rank 2 has work of its own in each transfer and shares its core with four others.
 STARVED_PAIRS = '''
-import os, subprocess, sys
+import os, subprocess, sys, time
 sys.path.insert(0, {scripts!r})
-from clusterprobe.bench import bench_main
-if os.environ["RANK"] == "2":
+starved = os.environ["RANK"] == "2"
+if starved:  # before torch starts threads, which inherit it
     os.sched_setaffinity(0, {{min(os.sched_getaffinity(0))}})
-    work = "import os\\nwhile os.getppid() == " + str(os.getpid()) + ": pass"
-    for _ in range(8):
-        subprocess.Popen([sys.executable, "-c", work])
+from clusterprobe import bench_pair_run
+from clusterprobe.bench import bench_main
+real_run, real_transfer, others = bench_pair_run.PairRun.run, bench_pair_run.PairRun._transfer, []
+def run(self, most_rounds):
+    work = "import os\\nprint(flush=True)\\nwhile os.getppid() == " + str(os.getpid()) + ": pass"
+    for _ in range(4 if starved else 0):
+        others.append(subprocess.Popen([sys.executable, "-c", work], stdout=subprocess.PIPE))
+        others[-1].stdout.readline()
+    return real_run(self, most_rounds)
+def transfer(self, tensor, peer, sends):
+    end = time.thread_time() + 0.02
+    while starved and not sends and tensor.numel() > 1 and time.thread_time() < end:
+        pass
+    real_transfer(self, tensor, peer, sends)
+bench_pair_run.PairRun.run, bench_pair_run.PairRun._transfer = run, transfer
 sys.argv[0] = "all_reduce_bench"
 sys.exit(bench_main())
 '''
@@ -357,15 +369,21 @@ sys.exit(bench_main())
 
 @pytest.mark.skipif(core_wait_ns() is None, reason="this kernel does not count waits for a core")
 def test_a_member_that_waits_for_a_core_is_not_named_and_no_host_to_drain(new_world, tmp_path, valid_report):
+    """Four runs at most: where the others' rates lie far apart, as on a busy host, nobody stands out at first."""
     path = tmp_path / "starved_pairs.py"
     path.write_text(STARVED_PAIRS.format(scripts=str(SCRIPTS)))
-    ended = new_world(5).start(path, "--device", "cpu", "--json", "r.json", "--group", "pairs").finish()
-    assert codes(ended) == {0}, ended
-    pairs = valid_report(tmp_path / "r.json")["pairs"][0]
-    assert pairs["drain"] == []
-    assert "rank 2" not in [entry["member"].partition("@")[0] for entry in pairs["suspects"]]
-    excused = [entry["member"].partition("@")[0] for entry in pairs["excused"]]
-    assert "rank 2" in excused
+    excused: list[str] = []
+    for run in range(4):
+        report = f"r{run}.json"
+        ended = new_world(5).start(path, "--device", "cpu", "--json", report, "--group", "pairs").finish()
+        assert codes(ended) == {0}, ended
+        pairs = valid_report(tmp_path / report)["pairs"][0]
+        assert pairs["drain"] == []
+        assert "rank 2" not in [entry["member"].partition("@")[0] for entry in pairs["suspects"]]
+        excused = [entry["member"].partition("@")[0] for entry in pairs["excused"]]
+        if "rank 2" in excused:
+            break
+    assert "rank 2" in excused, ended[0].out
     assert "slow, and no fault of a link: " in ended[0].out
 
 
