@@ -166,6 +166,18 @@ def missing_ranks(client: StoreClient, name: str, world: int) -> List[int]:
     return absent
 
 
+def _tcp_store(dist: Any, endpoint: Endpoint, limit: float, serves: bool) -> Any:
+    """torch's store, which waits for nobody: who is missing is found out by its keys."""
+    return dist.TCPStore(
+        endpoint.address,
+        endpoint.port,
+        None,
+        serves,
+        wait_for_workers=False,
+        timeout=timedelta(seconds=limit),
+    )
+
+
 def _open_server(dist: Any, endpoint: Endpoint, limit: float, prefix: str, world: int) -> Any:
     """The store of rank 0, or why this host can't have one there."""
     taken = port_is_taken(endpoint)
@@ -182,14 +194,7 @@ def _open_server(dist: Any, endpoint: Endpoint, limit: float, prefix: str, world
             f"rank 0's own host drops what is sent to {endpoint}, no store can open there",
             f"let port {endpoint.port} in: look at `nft list ruleset` or `iptables -S INPUT`",
         )
-    server = dist.TCPStore(
-        endpoint.address,
-        endpoint.port,
-        None,
-        True,
-        wait_for_workers=False,
-        timeout=timedelta(seconds=limit),
-    )
+    server = _tcp_store(dist, endpoint, limit, serves=True)
     # The server is a client as well; it greets before the others' patience runs.
     StoreClient(server, prefix).put("hello", {"world": world})
     return server
@@ -235,16 +240,7 @@ def _connect(dist: Any, endpoint: Endpoint, limit: float, end: float) -> Any:
 
     def attempt() -> None:
         try:
-            answer.append(
-                dist.TCPStore(
-                    endpoint.address,
-                    endpoint.port,
-                    None,
-                    False,
-                    wait_for_workers=False,
-                    timeout=timedelta(seconds=limit),
-                )
-            )
+            answer.append(_tcp_store(dist, endpoint, limit, serves=False))
         except (RuntimeError, ValueError) as error:
             answer.append(error)
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from conftest import GPU_TEST, SCRIPTS, clean_environment, load_report
@@ -146,15 +147,19 @@ def unread():
     os.close(writer)
 
 
+def end_of(words: list[str], limit: float, unread: int, folder: Path, **more: str) -> int:
+    """The exit status of a process whose text nobody reads; it is killed when the limit passes."""
+    process = subprocess.Popen(words, env=clean_environment(**more), cwd=folder, stdin=subprocess.DEVNULL, stdout=unread, stderr=unread)
+    try:
+        return process.wait(limit)
+    finally:
+        process.kill()
+        process.wait()
+
+
 def test_a_limit_holds_though_nobody_reads_the_text(unread, torch_python, tmp_path):
     words = ("--device", "cpu", "--nproc", "1", "--json", "r.json", "--timeout", "12s")
-    rank = subprocess.Popen([torch_python, str(GPU_TEST), *words], env=clean_environment(), cwd=tmp_path,
-                            stdin=subprocess.DEVNULL, stdout=unread, stderr=unread)
-    try:
-        assert rank.wait(120) == MISSING_RANK
-    finally:
-        rank.kill()
-        rank.wait()
+    assert end_of([torch_python, str(GPU_TEST), *words], 120, unread, tmp_path) == MISSING_RANK
     assert load_report(tmp_path / "r.json")["rc"] == MISSING_RANK
 
 
@@ -169,14 +174,8 @@ time.sleep(100)
 
 
 @pytest.mark.parametrize(("code", "rc"), [(SIGNALLED, 143), (ORPHANED, -signal.SIGTERM)])
-def test_an_end_from_outside_comes_though_nobody_reads_of_it(code, rc, unread):
-    process = subprocess.Popen([sys.executable, "-c", code], env=clean_environment(PYTHONPATH=str(SCRIPTS)),
-                               stdin=subprocess.DEVNULL, stdout=unread, stderr=unread)
-    try:
-        assert process.wait(45) == rc
-    finally:
-        process.kill()
-        process.wait()
+def test_an_end_from_outside_comes_though_nobody_reads_of_it(code, rc, unread, tmp_path):
+    assert end_of([sys.executable, "-c", code], 45, unread, tmp_path, PYTHONPATH=str(SCRIPTS)) == rc
 
 
 @pytest.mark.parametrize("target", ["r.json", "-"])
